@@ -1,0 +1,63 @@
+//! One pass of a message through its chain, as it went.
+
+use std::time::Duration;
+
+use time::OffsetDateTime;
+
+use super::{Class, Outcome, ProviderName};
+use crate::message::RecipientIndex;
+
+/// One message handed to one provider once, with its outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// The provider that was asked.
+    pub provider: ProviderName,
+    /// When, by the database's clock.
+    pub started_at: OffsetDateTime,
+    /// How long it took.
+    pub duration: Duration,
+    /// For how long the provider recognises the message by its idempotency key; `None` if it has none.
+    pub recognises_key_for: Option<Duration>,
+    /// What it told.
+    pub outcome: Outcome,
+}
+
+impl Attempt {
+    /// Whether it left a recipient with that class.
+    pub fn left_any(&self, class: Class) -> bool {
+        self.outcome.verdicts.iter().any(|(_, verdict)| verdict.class == class)
+    }
+}
+
+/// A provider that was considered and not asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// The provider.
+    pub provider: ProviderName,
+    /// Why, in words without an address or content: "circuit is open".
+    pub reason: String,
+    /// When it can be asked again. `None`: never for this message (it cannot carry it).
+    pub until: Option<OffsetDateTime>,
+}
+
+/// One pass of a message through its chain: an attempt for each provider really asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Round {
+    /// The attempts, in their order.
+    pub attempts: Vec<Attempt>,
+    /// The providers that were not asked.
+    pub skipped: Vec<Skip>,
+    /// When the first of the providers that can carry it can be asked again; `None` if that is not known.
+    pub ready_at: Option<OffsetDateTime>,
+}
+
+impl Round {
+    /// The class each recipient was left with: that of the last attempt that offered it.
+    pub fn last_class(&self, recipient: RecipientIndex) -> Option<Class> {
+        self.attempts
+            .iter()
+            .rev()
+            .find_map(|attempt| attempt.outcome.verdicts.iter().find(|(index, _)| *index == recipient))
+            .map(|(_, verdict)| verdict.class)
+    }
+}

@@ -1,0 +1,57 @@
+//! Postrider sends transactional email for other services.
+//!
+//! A caller's `SendEmail` is answered once the message is committed to the outbox in Postgres. A dispatcher claims it,
+//! offers it to the providers of its chain in their order, and writes each attempt's outcome back.
+//!
+//! # The map
+//!
+//! In reading order. A module uses only what its line allows, besides the plain structs of [`config`] and the
+//! instruments of [`telemetry`], which every module may use; a test holds this table against the code.
+//!
+//! | module | owns | may use |
+//! | --- | --- | --- |
+//! | [`message`] | what is sent: message, id, address, attachment; parsing; the MIME form | |
+//! | [`delivery`] | status, outcome, retry policy, the transition function; pure | message |
+//! | [`policy`] | what may be sent | message |
+//! | [`outbox`] | every SQL statement: accept, claim, settle, query, retention | message, delivery |
+//! | [`provider`] | the trait `Provider`, capabilities, the registry, one file an adapter | message, delivery |
+//! | [`health`] | a snapshot of every provider's state, for those who ask | delivery |
+//! | [`chain`] | admission, breaker, the layers round one provider, failover | provider, delivery, message, health |
+//! | [`dispatcher`] | claim, chain, next, settle; leases; drain | outbox, chain, delivery, message, health |
+//! | [`api`] | the gRPC services, protobuf from and to the domain, status codes | outbox, policy, delivery, message, health |
+//! | [`sandbox`] | a private Postgres, an HTTP and an SMTP provider with faults to switch on | |
+//! | [`app`] | puts it together; the order of start and stop | message, delivery, policy, outbox, provider, health, chain, dispatcher, api, sandbox |
+//! | [`cli`] | commands, output for people and scripts | app, sandbox, message, outbox, api |
+
+pub mod api;
+pub mod app;
+pub mod chain;
+pub mod cli;
+pub mod config;
+pub mod delivery;
+pub mod dispatcher;
+pub mod health;
+pub mod message;
+pub mod outbox;
+pub mod policy;
+pub mod provider;
+pub mod sandbox;
+pub mod telemetry;
+
+/// The protobuf contract as compiled by the build script.
+pub mod proto {
+    /// The public API.
+    #[allow(missing_docs, clippy::all)]
+    pub mod v1 {
+        tonic::include_proto!("postrider.v1");
+    }
+
+    /// How the outbox keeps content.
+    #[allow(missing_docs, clippy::all)]
+    pub(crate) mod stored {
+        tonic::include_proto!("postrider.stored.v1");
+    }
+
+    /// The descriptors of every file of the contract, for server reflection.
+    pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/postrider.bin"));
+}

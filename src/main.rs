@@ -1,0 +1,3 @@
+//! The `postrider` program.
+
+fn main() {}
