@@ -4,6 +4,7 @@
 
 mod address;
 mod attachment;
+mod clock;
 mod email;
 mod id;
 pub mod mime;
@@ -14,6 +15,7 @@ use time::OffsetDateTime;
 
 pub use address::{AddressError, EmailAddress, Mailbox};
 pub use attachment::Attachment;
+pub use clock::Clock;
 pub use email::{Email, Header, RecipientIndex};
 pub use id::{MessageId, MessageIdError};
 
