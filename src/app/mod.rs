@@ -1,1 +1,166 @@
-//! To be written.
+//! Puts Postrider together, and owns the order of start and stop.
+//!
+//! Start: database, days, providers, dispatcher, clean-up, and the API last, so that nothing is accepted before it can
+//! be sent. Stop: not serving, no new claims, sends under way finish, calls under way finish, outcomes are written.
+//! Decides nothing about messages.
+
+mod maintenance;
+mod providers;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use secrecy::SecretString;
+use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    api::Api,
+    config::Settings,
+    delivery::RetryPolicy,
+    dispatcher::Dispatcher,
+    health::Board,
+    outbox::{Outbox, OutboxError},
+    policy::Policy,
+};
+
+pub use providers::ProviderError;
+
+/// Why Postrider did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The database cannot be used.
+    #[error("{0}")]
+    Database(#[from] OutboxError),
+    /// The tables are not those of this version.
+    #[error("the database's tables are not up to date: run `postrider migrate` first ({0} migrations are missing)")]
+    NotMigrated(usize),
+    /// The settings name no database.
+    #[error("database.url is not set")]
+    NoDatabase,
+    /// A provider cannot be built from its settings.
+    #[error("{0}")]
+    Provider(#[from] ProviderError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, std::io::Error),
+}
+
+/// A running Postrider.
+pub struct App {
+    address: SocketAddr,
+    board: Board,
+    outbox: Outbox,
+    stop_sending: CancellationToken,
+    stop_serving: CancellationToken,
+    stop_maintenance: CancellationToken,
+    dispatcher: JoinHandle<()>,
+    maintenance: JoinHandle<()>,
+    api: JoinHandle<()>,
+}
+
+/// Connects to the database of the settings, waiting a while for one that is not up yet.
+pub async fn connect(settings: &Settings) -> Result<Outbox, StartError> {
+    let url: &SecretString = settings.database.url.as_ref().ok_or(StartError::NoDatabase)?;
+    let mut pause = Duration::from_millis(200);
+    loop {
+        match Outbox::connect(&settings.database, url).await {
+            Err(OutboxError::Unavailable(reason)) if pause < Duration::from_secs(10) => {
+                tracing::warn!(reason, "the database is not available yet");
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            answer => return Ok(answer?),
+        }
+    }
+}
+
+impl App {
+    /// Starts everything, or nothing.
+    pub async fn start(settings: &Settings) -> Result<Self, StartError> {
+        let listener = TcpListener::bind(settings.server.listen)
+            .await
+            .map_err(|error| StartError::Listen(settings.server.listen, error))?;
+        let address = listener.local_addr().map_err(|error| StartError::Listen(settings.server.listen, error))?;
+
+        let outbox = connect(settings).await?;
+        let missing = outbox.missing_migrations().await?;
+        if missing > 0 {
+            return Err(StartError::NotMigrated(missing));
+        }
+        outbox.measure_clock().await?;
+        outbox.ensure_days(settings.retention.days_ahead).await?;
+
+        let board = Board::default();
+        let chains = providers::build_chains(settings, &board, outbox.clock())?;
+        let wake = Arc::new(Notify::new());
+
+        let stop_sending = CancellationToken::new();
+        let dispatcher = Dispatcher {
+            outbox: outbox.clone(),
+            chains,
+            settings: settings.dispatch.clone(),
+            retry: RetryPolicy::from(&settings.retry),
+            wake: wake.clone(),
+        };
+        let stop_maintenance = CancellationToken::new();
+        let maintenance =
+            maintenance::run(outbox.clone(), settings.retention.clone(), stop_maintenance.clone());
+
+        let stop_serving = CancellationToken::new();
+        let api = Api {
+            outbox: outbox.clone(),
+            policy: Arc::new(Policy::new(&settings.policy)),
+            board: board.clone(),
+            server: settings.server.clone(),
+            retention: settings.retention.clone(),
+            longest_wait: settings.retry.longest_wait,
+            wake,
+        };
+        Ok(Self {
+            address,
+            board,
+            outbox,
+            dispatcher: tokio::spawn(dispatcher.run(stop_sending.clone())),
+            maintenance: tokio::spawn(maintenance),
+            api: tokio::spawn(serve(api, listener, stop_serving.clone())),
+            stop_sending,
+            stop_serving,
+            stop_maintenance,
+        })
+    }
+
+    /// The address that the API listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The state of the providers.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// The outbox.
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Stops: lets sends and calls under way finish within their limits, and writes everything back.
+    pub async fn stop(self) {
+        self.stop_serving.cancel();
+        self.stop_sending.cancel();
+        self.stop_maintenance.cancel();
+        let (dispatcher, maintenance, api) = tokio::join!(self.dispatcher, self.maintenance, self.api);
+        for (part, ended) in [("dispatcher", dispatcher), ("maintenance", maintenance), ("api", api)] {
+            if let Err(error) = ended {
+                tracing::error!(part, %error, "a part of Postrider did not end well");
+            }
+        }
+        self.outbox.close().await;
+    }
+}
+
+async fn serve(api: Api, listener: TcpListener, stop: CancellationToken) {
+    if let Err(error) = api.serve(listener, stop.cancelled_owned()).await {
+        tracing::error!(%error, "the API ended");
+    }
+}

@@ -1,1 +1,71 @@
-//! To be written.
+//! Takes due messages from the outbox, offers each to its chain, and writes back what became of it.
+//!
+//! Owns leases, permits and the order of stopping. Decides nothing about a message (that is [`crate::delivery::next`])
+//! nor about a provider (that is [`crate::chain`]), and holds nothing of Postgres while a provider is spoken to.
+
+mod claims;
+mod journal;
+mod leases;
+mod send;
+mod settler;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{chain::Chain, config, delivery::RetryPolicy, outbox::Outbox};
+
+use self::{leases::Leases, send::Sender, settler::Settler};
+
+/// What a dispatcher works with.
+#[derive(Clone)]
+pub struct Dispatcher {
+    /// Where messages come from and outcomes go to.
+    pub outbox: Outbox,
+    /// The chains, by name.
+    pub chains: BTreeMap<String, Chain>,
+    /// How messages are claimed and sent.
+    pub settings: config::Dispatch,
+    /// How often and how long a message is tried.
+    pub retry: RetryPolicy,
+    /// Rung when a message of this process was accepted, so that it need not wait for the next poll.
+    pub wake: Arc<Notify>,
+}
+
+impl Dispatcher {
+    /// Works until `stop` is cancelled, then drains: claims nothing more, lets what is under way finish within the
+    /// limit, and writes everything back. What was not begun by then is released, what was begun is of unknown outcome.
+    pub async fn run(self, stop: CancellationToken) {
+        let leases = Leases::new(self.outbox.clone(), self.settings.lease);
+        let renewal = leases.clone().spawn_renewal(self.settings.lease_renewal);
+        let settler = Settler::spawn(self.outbox.clone(), &self.settings);
+        let tasks = TaskTracker::new();
+        let abandon = CancellationToken::new();
+        let sender = Sender {
+            outbox: self.outbox.clone(),
+            chains: Arc::new(self.chains.clone()),
+            retry: Arc::new(self.retry.clone()),
+            attempt_timeout: self.settings.attempt_timeout,
+            leases: leases.clone(),
+            settler: settler.handle(),
+            tasks: tasks.clone(),
+            stop: stop.clone(),
+            abandon: abandon.clone(),
+        };
+        let permits = Arc::new(Semaphore::new(self.settings.concurrency));
+
+        claims::Claims { dispatcher: &self, sender, permits, tasks: tasks.clone() }.run(&stop).await;
+
+        tasks.close();
+        if tokio::time::timeout(self.settings.drain_limit, tasks.wait()).await.is_err() {
+            tracing::warn!(sends = tasks.len(), "drain limit reached; sends under way are settled as outcome unknown");
+            abandon.cancel();
+            tasks.wait().await;
+        }
+        if tokio::time::timeout(self.settings.drain_limit, settler.finish()).await.is_err() {
+            tracing::error!("the database stayed away while stopping; unwritten outcomes become takeovers");
+        }
+        renewal.abort();
+    }
+}

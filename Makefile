@@ -1,0 +1,39 @@
+# make run    everything on this machine, until Ctrl-C
+# make demo   a failover from beginning to end, checked
+# make test   every test, on a real Postgres and real peers
+# make check  formatting, lints, documentation, dependencies, SQL, the contract
+# make bench  the speed of this build on this machine
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+POSTGRES := /usr/lib/postgresql/*/bin/postgres=postgresql
+PEERS := python:aiosmtpd=python3-aiosmtpd python:grpc=python3-grpcio python:grpc_tools=python3-grpc-tools
+
+.PHONY: run demo test check bench sqlx
+
+run:
+	@.ci/packages "$(POSTGRES)"
+	cargo run --quiet -- dev
+
+demo:
+	@.ci/packages "$(POSTGRES)"
+	cargo run --quiet -- demo
+
+test:
+	@.ci/packages "$(POSTGRES)" $(PEERS)
+	cargo test --locked
+
+check:
+	@.ci/packages "$(POSTGRES)"
+	.ci/top-level
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps --document-private-items
+	.ci/sqlx --check
+	.ci/buf
+
+# Writes the offline data of the SQL macros anew, after a statement or a migration changed.
+sqlx:
+	@.ci/packages "$(POSTGRES)"
+	.ci/sqlx

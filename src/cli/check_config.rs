@@ -1,0 +1,17 @@
+//! `postrider check-config`.
+
+use super::{ConfigFile, Exit, Failure};
+use crate::config::{self, Settings};
+
+/// Reads and checks the settings; the failure lists all that is wrong.
+pub(super) fn load(file: &ConfigFile) -> Result<Settings, Failure> {
+    config::load(file.config.as_deref()).map_err(|errors| Failure::Usage(errors.to_string()))
+}
+
+/// Check the settings, say all that is wrong with them, and print those in effect.
+#[allow(clippy::print_stdout)]
+pub(super) fn run(file: &ConfigFile) -> Result<Exit, Failure> {
+    let settings = load(file)?;
+    print!("{}", settings.summary());
+    Ok(Exit::Done)
+}

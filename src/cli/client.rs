@@ -1,0 +1,59 @@
+//! The gRPC client of the client commands.
+
+use std::time::Duration;
+
+use clap::Args;
+use tonic::{
+    metadata::{Ascii, MetadataValue},
+    transport::{Channel, Endpoint},
+};
+
+use super::Failure;
+use crate::proto::v1::email_service_client::EmailServiceClient;
+
+/// Which service to speak to, and as whom.
+#[derive(Debug, Args)]
+pub(super) struct ServiceAddress {
+    /// The address of the service.
+    #[arg(long, env = "POSTRIDER_ADDRESS", default_value = "http://127.0.0.1:50051", value_name = "URL")]
+    address: String,
+    /// The client to call as.
+    #[arg(long, env = "POSTRIDER_CLIENT", value_name = "NAME")]
+    client: Option<MetadataValue<Ascii>>,
+    /// The longest time a call may take, in seconds.
+    #[arg(long, default_value_t = 30, value_name = "SECONDS")]
+    timeout: u64,
+}
+
+impl ServiceAddress {
+    /// Connects.
+    pub(super) async fn connect(&self) -> Result<EmailServiceClient<Channel>, Failure> {
+        let endpoint = Endpoint::from_shared(self.address.clone())
+            .map_err(|_| Failure::Usage(format!("--address: {:?} is not a URL", self.address)))?
+            .connect_timeout(Duration::from_secs(5))
+            .tcp_nodelay(true);
+        let channel = endpoint
+            .connect()
+            .await
+            .map_err(|error| Failure::Unavailable(format!("no service at {}: {}", self.address, root_cause(&error))))?;
+        Ok(EmailServiceClient::new(channel).max_decoding_message_size(64 * 1024 * 1024))
+    }
+
+    /// A request with the deadline and the client's name.
+    pub(super) fn request<T>(&self, body: T) -> tonic::Request<T> {
+        let mut request = tonic::Request::new(body);
+        request.set_timeout(Duration::from_secs(self.timeout));
+        if let Some(client) = &self.client {
+            request.metadata_mut().insert("x-client-id", client.clone());
+        }
+        request
+    }
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,151 @@
+//! A SendEmail request as a JSON file: the fields of the contract by their names.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use serde::Deserialize;
+
+use super::{Failure, send};
+use crate::proto::v1;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
+struct Request {
+    idempotency_key: String,
+    email: Option<Email>,
+    send_at: Option<String>,
+    expire_at: Option<String>,
+    priority: Option<String>,
+    unknown_outcome_policy: Option<String>,
+    validate_only: bool,
+    correlation_id: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Email {
+    from: Option<Mailbox>,
+    to: Vec<Mailbox>,
+    cc: Vec<Mailbox>,
+    bcc: Vec<Mailbox>,
+    reply_to: Vec<Mailbox>,
+    subject: String,
+    text: String,
+    html: String,
+    attachments: Vec<Attachment>,
+    headers: Vec<Header>,
+    tags: Vec<String>,
+    metadata: HashMap<String, String>,
+    document_type: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Mailbox {
+    address: String,
+    name: String,
+}
+
+/// An attachment: its content in base64, or the path of a file, seen from the folder of the JSON file.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Attachment {
+    filename: String,
+    content_type: String,
+    content: Option<String>,
+    path: Option<PathBuf>,
+    content_id: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Header {
+    name: String,
+    value: String,
+}
+
+/// Reads a request.
+pub(super) fn read(path: &Path) -> Result<v1::SendEmailRequest, Failure> {
+    let wrong = |error: String| Failure::Usage(format!("{}: {error}", path.display()));
+    let text = super::eml::read_file(path)?;
+    let request: Request = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    request.into_proto(folder).map_err(|failure| wrong(failure.to_string()))
+}
+
+impl Request {
+    fn into_proto(self, folder: &Path) -> Result<v1::SendEmailRequest, Failure> {
+        let mut request = v1::SendEmailRequest {
+            idempotency_key: self.idempotency_key,
+            email: self.email.map(|email| email.into_proto(folder)).transpose()?,
+            send_at: self.send_at.map(|text| send::timestamp("send_at", &text)).transpose()?,
+            expire_at: self.expire_at.map(|text| send::timestamp("expire_at", &text)).transpose()?,
+            validate_only: self.validate_only,
+            correlation_id: self.correlation_id,
+            ..Default::default()
+        };
+        if let Some(word) = self.priority {
+            let priority = v1::Priority::from_str_name(&format!("PRIORITY_{word}"))
+                .ok_or_else(|| Failure::Usage(format!("priority: {word:?} is none of HIGH, NORMAL, BULK")))?;
+            request.set_priority(priority);
+        }
+        if let Some(word) = self.unknown_outcome_policy {
+            let policy = v1::UnknownOutcomePolicy::from_str_name(&format!("UNKNOWN_OUTCOME_POLICY_{word}"))
+                .ok_or_else(|| Failure::Usage(format!("unknown_outcome_policy: {word:?} is none of RESEND, HOLD")))?;
+            request.set_unknown_outcome_policy(policy);
+        }
+        Ok(request)
+    }
+}
+
+impl Email {
+    fn into_proto(self, folder: &Path) -> Result<v1::Email, Failure> {
+        let mailboxes = |list: Vec<Mailbox>| list.into_iter().map(Mailbox::into_proto).collect();
+        Ok(v1::Email {
+            from: self.from.map(Mailbox::into_proto),
+            to: mailboxes(self.to),
+            cc: mailboxes(self.cc),
+            bcc: mailboxes(self.bcc),
+            reply_to: mailboxes(self.reply_to),
+            subject: self.subject,
+            text: self.text,
+            html: self.html,
+            attachments: self.attachments.into_iter().map(|a| a.into_proto(folder)).collect::<Result<_, _>>()?,
+            headers: self.headers.into_iter().map(|h| v1::Header { name: h.name, value: h.value }).collect(),
+            tags: self.tags,
+            metadata: self.metadata,
+            document_type: self.document_type,
+        })
+    }
+}
+
+impl Mailbox {
+    fn into_proto(self) -> v1::Mailbox {
+        v1::Mailbox { address: self.address, name: self.name }
+    }
+}
+
+impl Attachment {
+    fn into_proto(self, folder: &Path) -> Result<v1::Attachment, Failure> {
+        let wrong = |what: &str| Failure::Usage(format!("attachment {:?}: {what}", self.filename));
+        let content = match (&self.content, &self.path) {
+            (Some(content), None) => STANDARD.decode(content).map_err(|_| wrong("content is not base64"))?,
+            (None, Some(path)) => {
+                std::fs::read(folder.join(path)).map_err(|error| wrong(&format!("{}: {error}", path.display())))?
+            }
+            _ => return Err(wrong("either content (base64) or path is needed")),
+        };
+        let name_of_file = self.path.as_deref().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
+        Ok(v1::Attachment {
+            filename: if self.filename.is_empty() { name_of_file.unwrap_or_default() } else { self.filename },
+            content_type: self.content_type,
+            content: Bytes::from(content),
+            content_id: self.content_id,
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! `postrider status`.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use tokio::time::Instant;
+use tonic::transport::Channel;
+
+use super::{Exit, Failure, client::ServiceAddress};
+use crate::proto::v1::{self, GetStatusRequest, GetStatusResponse, email_service_client::EmailServiceClient};
+
+/// Show where a message stands and how it came there.
+#[derive(Debug, Args)]
+pub(super) struct ShowStatus {
+    #[command(flatten)]
+    service: ServiceAddress,
+    /// The id that `send` printed.
+    message_id: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl ShowStatus {
+    #[allow(clippy::print_stdout)]
+    pub(super) async fn run(&self) -> Result<Exit, Failure> {
+        let mut client = self.service.connect().await?;
+        let response = get(&self.service, &mut client, &self.message_id).await?;
+        if self.json {
+            println!("{:#}", to_json(&response));
+        } else {
+            print!("{}", for_people(&response));
+        }
+        Ok(exit(response.status()))
+    }
+}
+
+/// Asks until the message is finished or waits for a person, or the time is up.
+#[allow(clippy::print_stdout)]
+pub(super) async fn wait(
+    service: &ServiceAddress,
+    client: &mut EmailServiceClient<Channel>,
+    message_id: &str,
+    longest: Duration,
+) -> Result<Exit, Failure> {
+    let deadline = Instant::now() + longest;
+    let mut pause = Duration::from_millis(50);
+    loop {
+        let response = get(service, client, message_id).await?;
+        let exit = exit(response.status());
+        if exit != Exit::Waiting || Instant::now() + pause > deadline {
+            print!("{}", for_people(&response));
+            return Ok(exit);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(1));
+    }
+}
+
+async fn get(
+    service: &ServiceAddress,
+    client: &mut EmailServiceClient<Channel>,
+    message_id: &str,
+) -> Result<GetStatusResponse, Failure> {
+    client
+        .get_status(service.request(GetStatusRequest { message_id: message_id.to_owned() }))
+        .await
+        .map(tonic::Response::into_inner)
+        .map_err(|status| Failure::from_status(&status))
+}
+
+fn exit(status: v1::Status) -> Exit {
+    match status {
+        v1::Status::SuccessSent => Exit::Done,
+        v1::Status::FailedNotRetryable | v1::Status::FailedRetriesExhausted | v1::Status::FailedOutcomeUnknown => {
+            Exit::Failed
+        }
+        v1::Status::Expired | v1::Status::Canceled => Exit::NotSent,
+        v1::Status::Unspecified | v1::Status::NotYetSent | v1::Status::InProcess | v1::Status::RequiredResend => {
+            Exit::Waiting
+        }
+    }
+}
+
+/// The word of a status without its prefix.
+pub(super) fn word(status: i32) -> &'static str {
+    strip(v1::Status::try_from(status).unwrap_or_default().as_str_name(), "STATUS_")
+}
+
+fn strip(name: &'static str, prefix: &str) -> &'static str {
+    match name.strip_prefix(prefix) {
+        Some("UNSPECIFIED") | None => "-",
+        Some(word) => word,
+    }
+}
+
+fn for_people(response: &GetStatusResponse) -> String {
+    let mut lines = vec![format!("{}  {}", response.message_id, word(response.status))];
+    let mut fact = |name: &str, value: String| {
+        if !value.is_empty() {
+            lines.push(format!("  {name:<13} {value}"));
+        }
+    };
+    fact("accepted", time(response.accepted_at.as_ref()));
+    fact("next attempt", time(response.next_attempt_at.as_ref()));
+    fact("finished", time(response.finished_at.as_ref()));
+    fact("rounds", response.rounds.to_string());
+    fact("waiting for", response.waiting_for.clone());
+    fact("correlation", response.correlation_id.clone());
+    fact("document type", response.document_type.clone());
+    if !response.recipients.is_empty() {
+        lines.push("  recipients".to_owned());
+    }
+    for recipient in &response.recipients {
+        let state = strip(recipient.state().as_str_name(), "RECIPIENT_STATE_");
+        let outcome = strip(recipient.outcome().as_str_name(), "OUTCOME_CLASS_");
+        let line = format!(
+            "    {}  {state}  {outcome}  {}  {}  {}",
+            recipient.address, recipient.provider, recipient.code, recipient.detail
+        );
+        lines.push(line.trim_end().to_owned());
+    }
+    if !response.events.is_empty() {
+        lines.push("  history".to_owned());
+    }
+    lines.extend(response.events.iter().map(event_line));
+    lines.join("\n") + "\n"
+}
+
+fn event_line(event: &v1::Event) -> String {
+    let kind = strip(event.kind().as_str_name(), "EVENT_KIND_");
+    let outcome = strip(event.outcome().as_str_name(), "OUTCOME_CLASS_");
+    let took = event.duration.as_ref().map_or(String::new(), |d| format!("{:.3} s", seconds(d)));
+    let line = format!(
+        "    {}  {kind}  {}  {outcome}  {}  {took}  {}",
+        time(event.started_at.as_ref()),
+        event.provider,
+        event.code,
+        event.detail
+    );
+    line.trim_end().to_owned()
+}
+
+fn seconds(duration: &prost_types::Duration) -> f64 {
+    duration.seconds as f64 + f64::from(duration.nanos) / 1e9
+}
+
+fn time(timestamp: Option<&prost_types::Timestamp>) -> String {
+    timestamp
+        .and_then(|t| OffsetDateTime::from_unix_timestamp(t.seconds).ok()?.replace_nanosecond(u32::try_from(t.nanos).ok()?).ok())
+        .and_then(|time| time.replace_millisecond(time.millisecond()).ok()?.format(&Rfc3339).ok())
+        .unwrap_or_default()
+}
+
+fn to_json(response: &GetStatusResponse) -> Value {
+    let or_null = |text: String| if text.is_empty() { Value::Null } else { Value::String(text) };
+    let recipients: Vec<Value> = response
+        .recipients
+        .iter()
+        .map(|recipient| {
+            json!({
+                "address": recipient.address,
+                "state": strip(recipient.state().as_str_name(), "RECIPIENT_STATE_"),
+                "outcome": strip(recipient.outcome().as_str_name(), "OUTCOME_CLASS_"),
+                "provider": recipient.provider,
+                "code": recipient.code,
+                "detail": recipient.detail,
+            })
+        })
+        .collect();
+    let events: Vec<Value> = response
+        .events
+        .iter()
+        .map(|event| {
+            json!({
+                "kind": strip(event.kind().as_str_name(), "EVENT_KIND_"),
+                "started_at": time(event.started_at.as_ref()),
+                "duration_seconds": event.duration.as_ref().map(seconds),
+                "round": event.round,
+                "provider": event.provider,
+                "outcome": strip(event.outcome().as_str_name(), "OUTCOME_CLASS_"),
+                "scope": strip(event.scope().as_str_name(), "OUTCOME_SCOPE_"),
+                "code": event.code,
+                "detail": event.detail,
+                "provider_message_id": event.provider_message_id,
+            })
+        })
+        .collect();
+    json!({
+        "message_id": response.message_id,
+        "status": word(response.status),
+        "accepted_at": or_null(time(response.accepted_at.as_ref())),
+        "next_attempt_at": or_null(time(response.next_attempt_at.as_ref())),
+        "finished_at": or_null(time(response.finished_at.as_ref())),
+        "rounds": response.rounds,
+        "waiting_for": or_null(response.waiting_for.clone()),
+        "correlation_id": or_null(response.correlation_id.clone()),
+        "document_type": or_null(response.document_type.clone()),
+        "recipients": recipients,
+        "events": events,
+    })
+}

@@ -1,0 +1,148 @@
+//! What must be on record before a provider is asked.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use futures_util::future::BoxFuture;
+use time::OffsetDateTime;
+use tokio_util::sync::CancellationToken;
+
+use super::leases::{HeldLease, Leases};
+use crate::{
+    chain::{Journal, Proceed},
+    delivery::{Attempt, ProviderName},
+    message::RecipientIndex,
+    outbox::Outbox,
+};
+
+/// Why a round was ended before a provider was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// The message has gone on without us.
+    LeaseLost,
+    /// It expired or was called off: [`crate::delivery::next`] says what that means.
+    CalledOff,
+    /// The process stops.
+    Draining,
+    /// What had to be on record could not be written.
+    NotWritten,
+}
+
+/// Writes down, under the lease, each step of a round before it is taken.
+pub(super) struct LeaseJournal {
+    pub(super) outbox: Outbox,
+    pub(super) leases: Leases,
+    pub(super) held: Arc<HeldLease>,
+    pub(super) round: u32,
+    pub(super) expire_at: Option<OffsetDateTime>,
+    /// The provider that the row already names as begun; asking it needs no further statement.
+    pub(super) on_record: Option<ProviderName>,
+    pub(super) stop: CancellationToken,
+    pub(super) progress: Progress,
+}
+
+/// How far a round has come, for whoever has to account for it.
+#[derive(Default)]
+pub(super) struct Progress {
+    written: AtomicUsize,
+    stopped: Mutex<Option<Stopped>>,
+    under_way: Mutex<Option<UnderWay>>,
+}
+
+/// An attempt that has begun and not ended.
+#[derive(Clone)]
+pub(super) struct UnderWay {
+    pub(super) provider: ProviderName,
+    pub(super) started_at: OffsetDateTime,
+    pub(super) finished: Vec<Attempt>,
+    pub(super) open: Vec<RecipientIndex>,
+}
+
+impl Progress {
+    /// How many attempts of the round are in the history already.
+    pub(super) fn written(&self) -> usize {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Why the round was ended, if it was.
+    pub(super) fn stopped(&self) -> Option<Stopped> {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The attempt that began last.
+    pub(super) fn under_way(&self) -> Option<UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Journal for LeaseJournal {
+    fn before_attempt<'a>(
+        &'a self,
+        finished: &'a [Attempt],
+        open: &'a [RecipientIndex],
+        next: &'a ProviderName,
+    ) -> BoxFuture<'a, Proceed> {
+        Box::pin(async move {
+            match self.write(finished, open, next).await {
+                Ok(()) => {
+                    *self.progress.under_way.lock().unwrap_or_else(PoisonError::into_inner) = Some(UnderWay {
+                        provider: next.clone(),
+                        started_at: self.outbox.clock().now(),
+                        finished: finished.to_vec(),
+                        open: open.to_vec(),
+                    });
+                    Proceed::Go
+                }
+                Err(stopped) => {
+                    *self.progress.stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(stopped);
+                    Proceed::Stop
+                }
+            }
+        })
+    }
+}
+
+impl LeaseJournal {
+    async fn write(
+        &self,
+        finished: &[Attempt],
+        open: &[RecipientIndex],
+        next: &ProviderName,
+    ) -> Result<(), Stopped> {
+        self.may_begin().await?;
+        let unwritten = &finished[self.progress.written()..];
+        if unwritten.is_empty() && self.on_record.as_ref() == Some(next) {
+            return Ok(());
+        }
+        let holding = self
+            .outbox
+            .hand_over(&self.held.lease, self.round, unwritten, open, next)
+            .await
+            .map_err(|error| {
+                tracing::warn!(message_id = %self.held.lease.id, %error, "the next provider could not be put on record");
+                Stopped::NotWritten
+            })?;
+        self.held.note(holding);
+        if self.held.is_lost() {
+            return Err(Stopped::LeaseLost);
+        }
+        self.progress.written.store(finished.len(), Ordering::Relaxed);
+        // Once more, since the statement may have told of a cancellation, and took its time.
+        self.may_begin().await
+    }
+
+    async fn may_begin(&self) -> Result<(), Stopped> {
+        if self.held.is_lost() {
+            return Err(Stopped::LeaseLost);
+        }
+        if self.held.cancel_requested() || self.expire_at.is_some_and(|at| at <= self.outbox.clock().now()) {
+            return Err(Stopped::CalledOff);
+        }
+        if self.stop.is_cancelled() {
+            return Err(Stopped::Draining);
+        }
+        if self.leases.is_long_enough(&self.held).await { Ok(()) } else { Err(Stopped::LeaseLost) }
+    }
+}

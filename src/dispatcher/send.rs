@@ -1,0 +1,182 @@
+//! One claimed message: its content, its round through the chain, and the settlement that follows from it.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use time::OffsetDateTime;
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::Service;
+
+use super::{
+    journal::{LeaseJournal, Progress, Stopped},
+    leases::{Hold, Leases},
+    settler::SettlerHandle,
+};
+use crate::{
+    chain::{Chain, Offer},
+    delivery::{self, Attempt, Class, Health, Next, Outcome, RetryPolicy, Round, Scope, Standing, Status, Verdict},
+    message::{Message, MessageId, RecipientIndex, UnknownOutcome},
+    outbox::{Claimed, Outbox, OutboxError, Settlement},
+};
+
+/// Sends messages that were claimed.
+#[derive(Clone)]
+pub(super) struct Sender {
+    pub(super) outbox: Outbox,
+    pub(super) chains: Arc<BTreeMap<String, Chain>>,
+    pub(super) retry: Arc<RetryPolicy>,
+    pub(super) attempt_timeout: Duration,
+    pub(super) leases: Leases,
+    pub(super) settler: SettlerHandle,
+    pub(super) tasks: TaskTracker,
+    /// Cancelled when no send may begin any more.
+    pub(super) stop: CancellationToken,
+    /// Cancelled when sends under way may no longer be waited for.
+    pub(super) abandon: CancellationToken,
+}
+
+impl Sender {
+    /// Reads the contents in one statement and sends each message in a task of its own.
+    pub(super) async fn send_all(self, claimed: Vec<Claimed>, permits: Vec<OwnedSemaphorePermit>) {
+        let ids: Vec<MessageId> = claimed.iter().map(|claimed| claimed.lease.id).collect();
+        let mut contents: BTreeMap<MessageId, Result<Message, OutboxError>> = match self.outbox.contents(&ids).await {
+            Ok(contents) => contents.into_iter().collect(),
+            Err(error) => {
+                tracing::warn!(%error, messages = ids.len(), "contents could not be read; the messages are released");
+                for claimed in claimed {
+                    self.settler.release(claimed.lease).await;
+                }
+                return;
+            }
+        };
+        for (claimed, permit) in claimed.into_iter().zip(permits) {
+            let sender = self.clone();
+            match contents.remove(&claimed.lease.id) {
+                Some(Ok(message)) => {
+                    self.tasks.spawn(async move {
+                        sender.send(claimed, Arc::new(message)).await;
+                        drop(permit);
+                    });
+                }
+                Some(Err(error)) => self.give_to_a_person(&claimed, &error.to_string()).await,
+                None => self.give_to_a_person(&claimed, "it has no content").await,
+            }
+        }
+    }
+
+    /// Offers one message to its chain and writes back what became of it.
+    async fn send(&self, claimed: Claimed, message: Arc<Message>) {
+        let Some(chain) = self.chains.get(&claimed.chain) else {
+            self.settler.release(claimed.lease).await;
+            return;
+        };
+        let hold = self.leases.hold(claimed.lease, claimed.leased_until, claimed.cancel_requested);
+        let open = claimed.open.clone().unwrap_or_else(|| message.email.recipients().map(|(index, _)| index).collect());
+        let journal = Arc::new(self.journal(&claimed, &hold));
+        let offer = Offer {
+            message,
+            open: open.clone(),
+            ask_first: claimed.ask_first.then(|| claimed.provider.clone()),
+            only_first: claimed.unknown_since.is_some() && claimed.unknown_outcome == UnknownOutcome::Hold,
+            deadline: Instant::now() + self.attempt_timeout,
+            journal: journal.clone(),
+        };
+
+        let mut chain = chain.clone();
+        let round = tokio::select! {
+            round = chain.call(offer) => round.unwrap_or_else(|never| match never {}),
+            () = self.abandon.cancelled() => abandoned(&journal.progress, self.outbox.clock().now()),
+        };
+
+        match journal.progress.stopped() {
+            Some(Stopped::LeaseLost) if round.attempts.is_empty() => return,
+            Some(Stopped::Draining | Stopped::NotWritten) if round.attempts.is_empty() => {
+                self.settler.release(claimed.lease).await;
+                return;
+            }
+            _ => {}
+        }
+        let mut standing = standing(&claimed, open);
+        standing.cancel_requested |= hold.lease().cancel_requested();
+        self.settle(&claimed, &standing, round, journal.progress.written()).await;
+    }
+
+    fn journal(&self, claimed: &Claimed, hold: &Hold) -> LeaseJournal {
+        LeaseJournal {
+            outbox: self.outbox.clone(),
+            leases: self.leases.clone(),
+            held: hold.lease().clone(),
+            round: claimed.rounds + 1,
+            expire_at: claimed.expire_at,
+            // Under HOLD the claim leaves 'begun' unset, so that even the first provider is put on record.
+            on_record: (claimed.unknown_outcome == UnknownOutcome::Resend).then(|| claimed.provider.clone()),
+            stop: self.stop.clone(),
+            progress: Progress::default(),
+        }
+    }
+
+    async fn settle(&self, claimed: &Claimed, standing: &Standing, round: Round, written: usize) {
+        let next = delivery::next(standing, &round, &self.retry, self.outbox.clock().now(), rand::random());
+        self.settler
+            .settle(Settlement {
+                lease: claimed.lease,
+                round: claimed.rounds + 1,
+                accepted: round.attempts.iter().any(|attempt| attempt.left_any(Class::Accepted)),
+                unknown_since: first_unknown(&round),
+                attempts: round.attempts.into_iter().skip(written).collect(),
+                next,
+            })
+            .await;
+    }
+
+    /// A message that cannot be read would be claimed for ever.
+    async fn give_to_a_person(&self, claimed: &Claimed, reason: &str) {
+        tracing::error!(message_id = %claimed.lease.id, reason, "a message cannot be sent; a person has to look");
+        self.settler
+            .settle(Settlement {
+                lease: claimed.lease,
+                round: claimed.rounds + 1,
+                attempts: Vec::new(),
+                accepted: false,
+                unknown_since: None,
+                next: Next::Person {
+                    status: Status::FailedNotRetryable,
+                    open: claimed.open.clone().unwrap_or_default(),
+                },
+            })
+            .await;
+    }
+}
+
+fn standing(claimed: &Claimed, open: Vec<RecipientIndex>) -> Standing {
+    Standing {
+        rounds: claimed.rounds,
+        open,
+        accepted_before: claimed.accepted_before,
+        unknown_since: claimed.unknown_since,
+        untried: claimed.untried,
+        cancel_requested: claimed.cancel_requested,
+        expire_at: claimed.expire_at,
+        give_up_at: claimed.give_up_at,
+        unknown_outcome: claimed.unknown_outcome,
+    }
+}
+
+fn first_unknown(round: &Round) -> Option<OffsetDateTime> {
+    round.attempts.iter().find(|attempt| attempt.left_any(Class::OutcomeUnknown)).map(|attempt| attempt.started_at)
+}
+
+/// The round of a send that could not be waited for: what had begun is of unknown outcome.
+fn abandoned(progress: &Progress, now: OffsetDateTime) -> Round {
+    let Some(under_way) = progress.under_way() else { return Round::default() };
+    let verdict = Verdict::new(Class::OutcomeUnknown, Scope::Wire, "stopped", "Postrider stopped before the answer");
+    let mut attempts = under_way.finished;
+    attempts.push(Attempt {
+        provider: under_way.provider,
+        started_at: under_way.started_at,
+        duration: (now - under_way.started_at).try_into().unwrap_or_default(),
+        recognises_key_for: None,
+        outcome: Outcome::uniform(&under_way.open, &verdict, Health::Neutral),
+    });
+    Round { attempts, ..Round::default() }
+}

@@ -1,0 +1,155 @@
+//! Writes settlements back in batches, and keeps them while the database is away.
+
+use std::time::Duration;
+
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use crate::{
+    config,
+    outbox::{Lease, Outbox, OutboxError, Settled, Settlement},
+};
+
+/// What a send hands in.
+enum WriteBack {
+    Settle(Box<Settlement>),
+    Release(Lease),
+}
+
+/// The task that writes back.
+pub(super) struct Settler {
+    handle: SettlerHandle,
+    task: JoinHandle<()>,
+}
+
+/// Where sends hand in what is to be written back.
+#[derive(Clone)]
+pub(super) struct SettlerHandle(mpsc::Sender<WriteBack>);
+
+impl SettlerHandle {
+    pub(super) async fn settle(&self, settlement: Settlement) {
+        self.hand_in(WriteBack::Settle(Box::new(settlement))).await;
+    }
+
+    pub(super) async fn release(&self, lease: Lease) {
+        self.hand_in(WriteBack::Release(lease)).await;
+    }
+
+    async fn hand_in(&self, write_back: WriteBack) {
+        if self.0.send(write_back).await.is_err() {
+            tracing::error!("an outcome came after the last settle; its lease will run out");
+        }
+    }
+}
+
+impl Settler {
+    pub(super) fn spawn(outbox: Outbox, settings: &config::Dispatch) -> Self {
+        let (sender, receiver) = mpsc::channel(settings.settle_size);
+        let worker =
+            Worker { outbox, receiver, size: settings.settle_size, delay: settings.settle_delay };
+        Self { handle: SettlerHandle(sender), task: tokio::spawn(worker.run()) }
+    }
+
+    pub(super) fn handle(&self) -> SettlerHandle {
+        self.handle.clone()
+    }
+
+    /// Waits until everything handed in is written. Every other handle must be gone.
+    pub(super) async fn finish(self) {
+        drop(self.handle);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the settler did not end well");
+        }
+    }
+}
+
+struct Worker {
+    outbox: Outbox,
+    receiver: mpsc::Receiver<WriteBack>,
+    size: usize,
+    delay: Duration,
+}
+
+impl Worker {
+    async fn run(mut self) {
+        while let Some(first) = self.receiver.recv().await {
+            let mut settlements = Vec::new();
+            let mut releases = Vec::new();
+            let mut sort = |write_back| match write_back {
+                WriteBack::Settle(settlement) => settlements.push(*settlement),
+                WriteBack::Release(lease) => releases.push(lease),
+            };
+            sort(first);
+            let deadline = tokio::time::Instant::now() + self.delay;
+            for _ in 1..self.size {
+                match tokio::time::timeout_at(deadline, self.receiver.recv()).await {
+                    Ok(Some(more)) => sort(more),
+                    Ok(None) | Err(_) => break,
+                }
+            }
+            self.write(settlements).await;
+            self.release(releases).await;
+        }
+    }
+
+    /// Writes a batch, however long the database is away. A batch that is refused is halved until the settlement that
+    /// cannot be written stands alone; the others must not suffer for it.
+    async fn write(&self, settlements: Vec<Settlement>) {
+        let mut batches = vec![settlements];
+        while let Some(mut batch) = batches.pop() {
+            if batch.is_empty() {
+                continue;
+            }
+            match persistently("settle", || self.outbox.settle(&batch)).await {
+                Ok(settled) => {
+                    for (settlement, settled) in batch.iter().zip(settled) {
+                        report(settlement, settled);
+                    }
+                }
+                Err(error) if batch.len() == 1 => {
+                    let message_id = batch[0].lease.id;
+                    tracing::error!(%message_id, %error, "an outcome cannot be written; its lease will run out");
+                }
+                Err(_) => {
+                    let half = batch.split_off(batch.len() / 2);
+                    batches.extend([half, batch]);
+                }
+            }
+        }
+    }
+
+    async fn release(&self, leases: Vec<Lease>) {
+        if leases.is_empty() {
+            return;
+        }
+        if let Err(error) = persistently("release", || self.outbox.release(&leases)).await {
+            tracing::error!(%error, messages = leases.len(), "messages cannot be released; their leases will run out");
+        }
+    }
+}
+
+/// Makes a call until the database is there to answer it.
+async fn persistently<T, F>(what: &'static str, call: impl Fn() -> F) -> Result<T, OutboxError>
+where
+    F: Future<Output = Result<T, OutboxError>>,
+{
+    let mut pause = Duration::from_millis(50);
+    loop {
+        match call().await {
+            Err(OutboxError::Unavailable(reason)) => {
+                tracing::warn!(what, reason, "the database is away; outcomes are kept until it is back");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+            answer => return answer,
+        }
+    }
+}
+
+fn report(settlement: &Settlement, settled: Settled) {
+    let message_id = settlement.lease.id;
+    match settled {
+        Settled::Done => tracing::debug!(%message_id, "settled"),
+        Settled::Late => tracing::warn!(%message_id, "a late outcome was added to the history"),
+        Settled::Gone => tracing::warn!(%message_id, "an outcome came for a message that is no longer kept"),
+    }
+}
