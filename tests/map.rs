@@ -108,7 +108,7 @@ fn used_modules(source: &str) -> BTreeSet<String> {
         let rest = &code[at + "crate::".len()..];
         match rest.strip_prefix('{') {
             Some(group) => used.extend(names_of_group(group)),
-            None => used.insert(leading_name(rest)).then_some(()).unwrap_or_default(),
+            None => used.extend([leading_name(rest)]),
         }
     }
     used.retain(|name| !name.is_empty());
