@@ -1,0 +1,69 @@
+//! From settings to adapters.
+//!
+//! Owns the only place that tells one kind of provider from another; a new kind is one line here.
+
+use std::{error::Error, fs, io, path::Path, path::PathBuf, sync::Arc};
+
+use secrecy::SecretString;
+
+use super::{Provider, http::HttpProvider};
+use crate::{
+    config::{self, ProviderKind},
+    delivery::ProviderName,
+};
+
+/// Why a provider could not be made from its settings.
+#[derive(Debug, thiserror::Error)]
+#[error("provider {name}: {reason}")]
+pub struct BuildError {
+    name: ProviderName,
+    reason: Box<dyn Error + Send + Sync>,
+}
+
+/// Why a secret could not be had. Never holds the secret.
+#[derive(Debug, thiserror::Error)]
+enum SecretError {
+    #[error("{field} and {field}_file are both set")]
+    Twice { field: &'static str },
+    #[error("{field}_file: {path}: {reason}", path = path.display())]
+    Unreadable { field: &'static str, path: PathBuf, reason: io::Error },
+}
+
+/// Makes the adapter of that name. Reads the files that the settings name; opens no connection.
+pub fn build(name: &str, settings: &config::Provider) -> Result<Arc<dyn Provider>, BuildError> {
+    let name = ProviderName::new(name);
+    adapter(name.clone(), &settings.kind).map_err(|reason| BuildError { name, reason })
+}
+
+fn adapter(name: ProviderName, kind: &ProviderKind) -> Result<Arc<dyn Provider>, Box<dyn Error + Send + Sync>> {
+    Ok(match kind {
+        ProviderKind::Http(http) => Arc::new(HttpProvider::new(name, http, token(http)?)?),
+        ProviderKind::Smtp(_) => return Err("kind smtp is not part of this build".into()),
+    })
+}
+
+fn token(http: &config::HttpProvider) -> Result<Option<SecretString>, SecretError> {
+    secret("token", http.token.as_ref(), http.token_file.as_deref())
+}
+
+/// The secret of a setting, or of the file that is named in its place: without the line end that editors leave there.
+fn secret(
+    field: &'static str,
+    value: Option<&SecretString>,
+    file: Option<&Path>,
+) -> Result<Option<SecretString>, SecretError> {
+    match (value, file) {
+        (Some(_), Some(_)) => Err(SecretError::Twice { field }),
+        (value, None) => Ok(value.cloned()),
+        (None, Some(path)) => {
+            let text = fs::read_to_string(path).map_err(|reason| SecretError::Unreadable {
+                field,
+                path: path.to_owned(),
+                reason,
+            })?;
+            let text = text.strip_suffix('\n').unwrap_or(&text);
+            let text = text.strip_suffix('\r').unwrap_or(text);
+            Ok(Some(SecretString::from(text)))
+        }
+    }
+}
