@@ -67,3 +67,67 @@ fn secret(
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Write;
+
+    use figment::{
+        Figment,
+        providers::{Format, Toml},
+    };
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    fn settings(toml: &str) -> config::Provider {
+        Figment::from(Toml::string(toml)).extract().expect("valid settings")
+    }
+
+    fn file(content: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(content.as_bytes()).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_provider_bears_its_name_of_the_settings() {
+        let provider = build("primary", &settings("kind = 'http'\nurl = 'https://gateway.example/'")).unwrap();
+        assert_eq!(provider.name().as_str(), "primary");
+    }
+
+    #[test]
+    fn an_error_names_the_provider_and_the_setting() {
+        let table = [
+            ("kind = 'http'\nurl = 'gateway'", "provider primary: url: not a URL"),
+            (
+                "kind = 'http'\nurl = 'http://localhost/'\ntoken = 's3cret'\ntoken_file = '/tmp/token'",
+                "provider primary: token and token_file are both set",
+            ),
+        ];
+        for (toml, expected) in table {
+            let error = build("primary", &settings(toml)).err().expect("an error");
+            assert_eq!(error.to_string(), expected);
+        }
+        let missing = settings("kind = 'http'\nurl = 'http://localhost/'\ntoken_file = '/no/such/file'");
+        let error = build("primary", &missing).err().expect("an error").to_string();
+        assert!(error.starts_with("provider primary: token_file: /no/such/file: "), "{error}");
+    }
+
+    #[test]
+    fn a_secret_from_a_file_loses_one_line_end_and_nothing_else() {
+        let table = [
+            ("s3cret", "s3cret"),
+            ("s3cret\n", "s3cret"),
+            ("s3cret\r\n", "s3cret"),
+            (" s3cret \n\n", " s3cret \n"),
+            ("\n", ""),
+        ];
+        for (content, expected) in table {
+            let secret = secret("token", None, Some(file(content).path())).unwrap().expect("a secret");
+            assert_eq!(secret.expose_secret(), expected, "{content:?}");
+        }
+        assert!(secret("token", None, None).unwrap().is_none());
+    }
+}

@@ -196,3 +196,6 @@ fn health(judgement: Judgement, answer: &Answer, documented: bool, retry_after: 
         _ => Health::Healthy,
     }
 }
+
+#[cfg(test)]
+mod tests;

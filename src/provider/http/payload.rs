@@ -112,6 +112,7 @@ impl Body for Payload {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

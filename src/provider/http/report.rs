@@ -150,6 +150,7 @@ fn fate(json: &Value) -> Option<Fate> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
