@@ -63,19 +63,17 @@ async fn a_web_page_with_status_200_is_a_misconfiguration() {
 #[tokio::test]
 async fn an_endless_body_is_cut() {
     let endless = |status: &str| Behaviour::Endless(format!("HTTP/1.1 {status}\r\n\r\n"));
-    let begun = Instant::now();
     let outcome = outcome_of(endless("200 OK"), message()).await;
     assert_outcome(&outcome, Class::Accepted, Scope::Recipient, "200", Health::Healthy);
     let outcome = outcome_of(endless("503 No"), message()).await;
     assert_outcome(&outcome, Class::Unavailable, Scope::Provider, "503", FAILING);
-    assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test]
 async fn a_trickling_body_is_ended_by_the_timeout() {
     let trickle = |status: &str| Behaviour::Trickle(format!("HTTP/1.1 {status}\r\ncontent-length: 60000\r\n\r\n"));
-    let outcome = outcome_of(trickle("200 OK"), message()).await;
+    let outcome = outcome_at_the_timeout(trickle("200 OK")).await;
     assert_outcome(&outcome, Class::OutcomeUnknown, Scope::Wire, "200", FAILING);
-    let outcome = outcome_of(trickle("413 No"), message()).await;
+    let outcome = outcome_at_the_timeout(trickle("413 No")).await;
     assert_outcome(&outcome, Class::UnfitHere, Scope::MessageAtProvider, "413", FAILING);
 }

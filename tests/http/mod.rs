@@ -95,7 +95,7 @@ fn submission(message: Message, recipients: &[u16]) -> Submission {
 fn settings(url: &str, more: &str) -> config::HttpProvider {
     use figment::providers::{Format, Toml};
     figment::Figment::new()
-        .merge(Toml::string(&format!("url = '{url}'\ntimeout = '400ms'\nconnect_timeout = '300ms'")))
+        .merge(Toml::string(&format!("url = '{url}'\ntimeout = '10s'\nconnect_timeout = '10s'")))
         .merge(Toml::string(more))
         .extract()
         .expect("valid settings")
@@ -108,6 +108,12 @@ fn provider(url: &str, more: &str) -> HttpProvider {
 async fn outcome_of(behaviour: Behaviour, message: Message) -> Outcome {
     let peer = HttpPeer::start(&[behaviour]).await;
     provider(&peer.url(), "").send(submission(message, &[0])).await
+}
+
+/// What it comes to with a gateway that does not come to an end.
+async fn outcome_at_the_timeout(behaviour: Behaviour) -> Outcome {
+    let peer = HttpPeer::start(&[behaviour]).await;
+    provider(&peer.url(), "timeout = '500ms'").send(submission(message(), &[0])).await
 }
 
 #[track_caller]

@@ -49,7 +49,8 @@ async fn a_peer_that_does_not_finish_the_handshake_was_sent_nothing() {
     for (behaviour, code) in [(Behaviour::Deaf, "connect_timeout"), (Behaviour::ResetAfter(1), "connect")] {
         let peer = HttpPeer::start(&[behaviour]).await;
         let url = peer.url().replace("http:", "https:");
-        let outcome = provider(&url, "").send(submission(bare(UnknownOutcome::Hold), &[0])).await;
+        let outcome =
+            provider(&url, "connect_timeout = '300ms'").send(submission(bare(UnknownOutcome::Hold), &[0])).await;
         assert_outcome(&outcome, Class::Unavailable, Scope::Provider, code, FAILING);
     }
 }

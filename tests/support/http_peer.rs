@@ -176,22 +176,13 @@ async fn serve(
             Err(_) => return,
         },
     };
-    while let Ok(Some(behaviour)) = converse(&mut wire, &script, connection, &events).await {
-        match behaviour {
-            Behaviour::Answer(_) => {}
-            Behaviour::AnswerAndClose(_) => {
-                let _ = wire.shutdown().await;
-                let _ = events.send(Event::Closed);
-                return;
-            }
-            _ => return,
-        }
-    }
+    // An error here is the client gone, which is how most of these conversations end.
+    while let Ok(Some(Behaviour::Answer(_))) = converse(&mut wire, &script, connection, &events).await {}
 }
 
 async fn reset_after(mut stream: TcpStream, bytes: usize) {
     let mut rest = vec![0; bytes];
-    let _ = stream.read_exact(&mut rest).await;
+    stream.read_exact(&mut rest).await.expect("more bytes than that");
     stream.set_zero_linger().expect("a socket option");
 }
 
@@ -207,9 +198,15 @@ async fn converse(
     let Some(request) = read_request(wire, connection).await? else { return Ok(None) };
     let behaviour = script.current();
     script.advance();
-    let _ = events.send(Event::Request(request));
+    // A test that has ended does not listen any more.
+    events.send(Event::Request(request)).map_err(io::Error::other)?;
     match &behaviour {
-        Behaviour::Answer(bytes) | Behaviour::AnswerAndClose(bytes) => wire.write_all(bytes.as_bytes()).await?,
+        Behaviour::Answer(bytes) => wire.write_all(bytes.as_bytes()).await?,
+        Behaviour::AnswerAndClose(bytes) => {
+            wire.write_all(bytes.as_bytes()).await?;
+            wire.shutdown().await?;
+            events.send(Event::Closed).map_err(io::Error::other)?;
+        }
         Behaviour::Trickle(bytes) => {
             wire.write_all(bytes.as_bytes()).await?;
             loop {
@@ -220,7 +217,7 @@ async fn converse(
         }
         Behaviour::Endless(bytes) => {
             wire.write_all(bytes.as_bytes()).await?;
-            let spaces = [b' '; 16 * 1024];
+            let spaces = vec![b' '; 16 * 1024];
             loop {
                 wire.write_all(&spaces).await?;
             }
