@@ -47,15 +47,18 @@ async fn the_deadline_ends_a_send_sooner_than_the_settings() {
 async fn after_the_deadline_nothing_is_begun() {
     let mut peer = HttpPeer::start(&[Behaviour::Answer(response(200, "", ""))]).await;
     let provider = provider(&peer.url(), "");
-    let late = Submission { deadline: Instant::now(), ..submission(message(), &[0]) };
-    let outcome = provider.send(late).await;
+    let [first, late, next] = [message(), message(), message()];
+    let keys = [first.id.to_string(), next.id.to_string()];
+    provider.send(submission(first, &[0])).await;
+    let outcome = provider.send(Submission { deadline: Instant::now(), ..submission(late, &[0]) }).await;
     assert_outcome(&outcome, Class::Unavailable, Scope::Provider, "deadline", Health::Neutral);
-    assert!(peer.is_quiet());
+    provider.send(submission(next, &[0])).await;
 
-    // The next one is the first that arrives.
-    let next = message();
-    provider.send(submission(next.clone(), &[0])).await;
-    assert_eq!(peer.request().await.header("idempotency-key"), Some(next.id.to_string().as_str()));
+    for (key, connection) in keys.iter().zip([0, 0]) {
+        let request = peer.request().await;
+        assert_eq!(request.header("idempotency-key"), Some(key.as_str()));
+        assert_eq!(request.connection, connection, "the late one cost a connection");
+    }
 }
 
 #[tokio::test]
