@@ -1,3 +1,5 @@
 //! The integration tests, in one program so that they are linked once.
 
+mod http;
 mod map;
+mod support;

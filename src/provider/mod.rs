@@ -2,6 +2,9 @@
 //!
 //! Owns the wire: every byte to and from a provider. Decides nothing about when a provider is asked.
 
+pub mod http;
+pub mod registry;
+
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;

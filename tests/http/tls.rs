@@ -1,0 +1,66 @@
+//! Whom the adapter believes to be the gateway.
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tokio_rustls::rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer};
+
+use super::*;
+
+/// A certificate authority, and a server certificate of it for that name.
+fn certificates(name: &str) -> (String, ServerConfig) {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let leaf = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+        .unwrap();
+    (authority.pem(), config)
+}
+
+async fn outcome_with(certified: &str, trusted: bool) -> Outcome {
+    let (authority, config) = certificates(certified);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), authority).unwrap();
+    let peer = HttpPeer::start_tls(&[Behaviour::Answer(response(200, "", ""))], config).await;
+    let more = if trusted { format!("ca_file = '{}'", file.path().display()) } else { String::new() };
+    provider(&peer.url(), &more).send(submission(message(), &[0])).await
+}
+
+#[tokio::test]
+async fn a_gateway_with_a_certificate_of_the_settings_is_trusted() {
+    let outcome = outcome_with("localhost", true).await;
+    assert_outcome(&outcome, Class::Accepted, Scope::Recipient, "200", Health::Healthy);
+}
+
+#[tokio::test]
+async fn a_wrong_name_or_an_unknown_authority_is_a_misconfiguration() {
+    for (certified, trusted) in [("other.example", true), ("localhost", false)] {
+        let outcome = outcome_with(certified, trusted).await;
+        assert_outcome(&outcome, Class::Misconfigured, Scope::Provider, "certificate", Health::Misconfigured);
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_finish_the_handshake_was_sent_nothing() {
+    for (behaviour, code) in [(Behaviour::Deaf, "connect_timeout"), (Behaviour::ResetAfter(1), "connect")] {
+        let peer = HttpPeer::start(&[behaviour]).await;
+        let url = peer.url().replace("http:", "https:");
+        let outcome =
+            provider(&url, "connect_timeout = '300ms'").send(submission(bare(UnknownOutcome::Hold), &[0])).await;
+        assert_outcome(&outcome, Class::Unavailable, Scope::Provider, code, FAILING);
+    }
+}
+
+#[test]
+fn a_file_without_a_certificate_is_refused() {
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    for path in [empty.path(), std::path::Path::new("/no/such/file")] {
+        let settings = settings("https://localhost/", &format!("ca_file = '{}'", path.display()));
+        let error = HttpProvider::new(ProviderName::new("gateway"), &settings, None).unwrap_err();
+        assert!(error.to_string().starts_with("ca_file: "), "{error}");
+    }
+}

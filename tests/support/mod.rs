@@ -1,0 +1,3 @@
+//! Peers that the tests speak to.
+
+pub mod http_peer;
