@@ -175,3 +175,6 @@ impl Breaker {
 fn is_too_much((calls, failures): (u32, u32), settings: &config::Breaker) -> bool {
     calls >= settings.min_calls && f64::from(failures) >= settings.failure_ratio * f64::from(calls)
 }
+
+#[cfg(test)]
+mod tests;

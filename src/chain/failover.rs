@@ -194,3 +194,6 @@ impl Pass {
         self.round.skipped.push(Skip { provider: provider.clone(), reason: reason.to_string(), until });
     }
 }
+
+#[cfg(test)]
+mod tests;

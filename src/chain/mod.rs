@@ -12,6 +12,8 @@ mod layers;
 mod link;
 mod rate_limit;
 mod rotation;
+#[cfg(test)]
+mod testing;
 mod window;
 
 use std::sync::Arc;
