@@ -103,3 +103,7 @@ impl Admission {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

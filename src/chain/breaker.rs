@@ -177,4 +177,5 @@ fn is_too_much((calls, failures): (u32, u32), settings: &config::Breaker) -> boo
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;

@@ -73,3 +73,88 @@ fn needs_smtputf8(email: &Email, recipients: &[RecipientIndex]) -> bool {
     let in_envelope = recipients.iter().filter_map(|&recipient| email.recipient(recipient));
     in_headers.chain(in_envelope).any(|mailbox| !mailbox.address.is_ascii())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::testing::{attachment, mailbox, message};
+
+    fn everything() -> Capabilities {
+        Capabilities {
+            max_bytes: None,
+            max_recipients: None,
+            envelope_apart: true,
+            inline_images: true,
+            smtputf8: true,
+            idempotency: None,
+        }
+    }
+
+    fn nothing() -> Capabilities {
+        Capabilities {
+            max_bytes: Some(3_000),
+            max_recipients: Some(2),
+            envelope_apart: false,
+            inline_images: false,
+            smtputf8: false,
+            idempotency: None,
+        }
+    }
+
+    /// A change to a plain email to two recipients.
+    fn email(change: impl FnOnce(&mut Email)) -> Email {
+        let mut email = message(2).email;
+        change(&mut email);
+        email
+    }
+
+    #[test]
+    fn each_lacking_capability_is_named_and_a_provider_that_has_it_carries_the_message() {
+        let non_ascii = || mailbox("почта@example.net");
+        let table = [
+            (email(|_| ()), Ok(())),
+            (email(|e| e.attachments.push(attachment(200, None))), Ok(())),
+            (email(|e| e.attachments.push(attachment(3_000, None))), Err(Unfit::TooLarge)),
+            (email(|e| e.html = Some("x".repeat(3_000))), Err(Unfit::TooLarge)),
+            (email(|e| e.cc.push(mailbox("third@example.net"))), Err(Unfit::TooManyRecipients)),
+            (email(|e| e.attachments.push(attachment(10, Some("logo")))), Err(Unfit::InlineImages)),
+            (email(|e| e.to[1] = non_ascii()), Err(Unfit::Smtputf8)),
+            (email(|e| e.from = non_ascii()), Err(Unfit::Smtputf8)),
+            (email(|e| e.reply_to.push(non_ascii())), Err(Unfit::Smtputf8)),
+            (email(|e| e.to[1] = mailbox("reader@почта.example")), Ok(())),
+        ];
+        for (email, expected) in table {
+            let all: Vec<_> = email.recipients().map(|(recipient, _)| recipient).collect();
+            assert_eq!(check(&nothing(), &email, &all), expected);
+            assert_eq!(check(&everything(), &email, &all), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_remainder_needs_the_envelope_apart() {
+        let email = email(|_| ());
+        assert_eq!(check(&nothing(), &email, &[RecipientIndex(1)]), Err(Unfit::Remainder));
+        assert_eq!(check(&everything(), &email, &[RecipientIndex(1)]), Ok(()));
+    }
+
+    #[test]
+    fn a_blind_copy_matters_only_while_it_is_offered() {
+        let can = Capabilities { smtputf8: false, ..everything() };
+        let email = email(|e| e.bcc.push(mailbox("почта@example.net")));
+        assert_eq!(check(&can, &email, &[RecipientIndex(0), RecipientIndex(1)]), Ok(()));
+        assert_eq!(check(&can, &email, &[RecipientIndex(2)]), Err(Unfit::Smtputf8));
+    }
+
+    #[test]
+    fn only_recipients_that_are_offered_are_counted() {
+        let can = Capabilities { max_recipients: Some(1), ..everything() };
+        assert_eq!(check(&can, &message(3).email, &[RecipientIndex(2)]), Ok(()));
+    }
+
+    #[test]
+    fn the_size_is_that_after_encoding() {
+        let email = email(|e| e.attachments.push(attachment(3_000_000, None)));
+        let size = encoded_size(&email);
+        assert!((4_105_000..4_125_000).contains(&size), "{size}");
+    }
+}

@@ -196,4 +196,5 @@ impl Pass {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;

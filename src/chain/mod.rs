@@ -13,6 +13,7 @@ mod link;
 mod rate_limit;
 mod rotation;
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod testing;
 mod window;
 

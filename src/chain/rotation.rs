@@ -155,3 +155,142 @@ impl Probation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUT_FOR: Duration = Duration::from_secs(300);
+
+    /// A rotation and a clock of its own.
+    struct Tried {
+        rotation: Rotation,
+        now: Instant,
+    }
+
+    impl Tried {
+        fn new() -> Self {
+            Self { rotation: Rotation::default(), now: Instant::now() }
+        }
+
+        fn pass(&mut self, seconds: u64) {
+            self.now += Duration::from_secs(seconds);
+        }
+
+        fn begin(&mut self, domain: &str) -> Admitted {
+            self.rotation.admits(Some(domain), self.now).expect("is admitted");
+            self.rotation.begin(domain)
+        }
+
+        fn end(&mut self, admitted: Admitted, domain: &str, told: Told) {
+            self.rotation.end(admitted, domain, told, OUT_FOR, self.now);
+        }
+
+        fn call(&mut self, domain: &str, told: Told) {
+            let admitted = self.begin(domain);
+            self.end(admitted, domain, told);
+        }
+
+        /// In how many seconds a call of that domain would be admitted, and why not now.
+        fn wait(&self, domain: &str) -> Option<(Reason, u64)> {
+            let wait = self.rotation.admits(Some(domain), self.now).err()?;
+            Some((wait.reason, (wait.until - self.now).as_secs()))
+        }
+    }
+
+    #[test]
+    fn after_its_time_out_a_provider_is_tried_by_one_call_at_a_time() {
+        let mut tried = Tried::new();
+        tried.call("a.example", Told::AccountMisconfigured);
+        assert_eq!(tried.wait("b.example"), Some((Reason::Misconfigured, 300)));
+
+        tried.pass(300);
+        assert_eq!(tried.rotation.probe_room(), Some(1));
+        let probe = tried.begin("a.example");
+        assert_eq!(tried.wait("b.example"), Some((Reason::Misconfigured, 1)));
+        assert_eq!(tried.rotation.probe_room(), Some(0));
+
+        tried.end(probe, "a.example", Told::AccountMisconfigured);
+        assert_eq!(tried.wait("b.example"), Some((Reason::Misconfigured, 300)));
+        tried.pass(300);
+        tried.call("a.example", Told::SetUp);
+        assert_eq!(tried.wait("b.example"), None);
+        assert_eq!(tried.rotation.probe_room(), None);
+    }
+
+    #[test]
+    fn a_probe_that_tells_nothing_makes_room_for_the_next() {
+        let mut tried = Tried::new();
+        tried.call("a.example", Told::AccountMisconfigured);
+        tried.pass(300);
+        for _ in 0..3 {
+            tried.call("a.example", Told::Nothing);
+            assert_eq!(tried.wait("a.example"), None);
+            assert_eq!(tried.rotation.probe_room(), Some(1));
+        }
+    }
+
+    #[test]
+    fn a_call_from_before_neither_lets_in_nor_puts_out() {
+        let mut tried = Tried::new();
+        let [first, second] = [tried.begin("a.example"), tried.begin("a.example")];
+        tried.call("a.example", Told::AccountMisconfigured);
+        tried.end(first, "a.example", Told::SetUp);
+        assert_eq!(tried.wait("a.example"), Some((Reason::Misconfigured, 300)));
+
+        tried.pass(300);
+        tried.call("a.example", Told::SetUp);
+        tried.end(second, "a.example", Told::AccountMisconfigured);
+        assert_eq!(tried.wait("a.example"), None);
+    }
+
+    #[test]
+    fn domains_are_out_and_tried_apart_from_each_other() {
+        let mut tried = Tried::new();
+        tried.call("a.example", Told::DomainMisconfigured);
+        tried.call("b.example", Told::DomainMisconfigured);
+        assert_eq!(tried.wait("c.example"), None);
+        assert_eq!(tried.rotation.admits(None, tried.now), Ok(()));
+        assert_eq!(tried.rotation.out(tried.now), None);
+
+        tried.pass(300);
+        let [a, b] = [tried.begin("a.example"), tried.begin("b.example")];
+        let out = |domain: &str, seconds| Some((Reason::MisconfiguredForSenderDomain(domain.into()), seconds));
+        assert_eq!(tried.wait("a.example"), out("a.example", 1));
+        tried.end(a, "a.example", Told::SetUp);
+        tried.end(b, "b.example", Told::DomainMisconfigured);
+        assert_eq!(tried.wait("a.example"), None);
+        assert_eq!(tried.wait("b.example"), out("b.example", 300));
+    }
+
+    #[test]
+    fn a_domain_that_is_not_set_up_shows_that_the_account_is() {
+        let mut tried = Tried::new();
+        tried.call("a.example", Told::AccountMisconfigured);
+        tried.pass(300);
+        tried.call("a.example", Told::DomainMisconfigured);
+        assert_eq!(tried.wait("b.example"), None);
+        assert!(tried.wait("a.example").is_some());
+    }
+
+    #[test]
+    fn a_rest_is_never_cut_short_and_the_longest_wait_is_named() {
+        let mut tried = Tried::new();
+        let [first, second] = [tried.begin("a.example"), tried.begin("a.example")];
+        tried.end(first, "a.example", Told::Rest(Reason::QuotaUsedUp, Duration::from_secs(100)));
+        tried.end(second, "a.example", Told::Rest(Reason::Throttled, Duration::from_secs(10)));
+        assert_eq!(tried.wait("a.example"), Some((Reason::QuotaUsedUp, 100)));
+        tried.pass(100);
+        assert_eq!(tried.wait("a.example"), None);
+    }
+
+    #[test]
+    fn domains_that_nobody_tries_are_forgotten() {
+        let mut tried = Tried::new();
+        for n in 0..1000 {
+            tried.call(&format!("{n}.example"), Told::DomainMisconfigured);
+            tried.pass(60);
+        }
+        assert!(tried.rotation.domains.len() <= 11, "{}", tried.rotation.domains.len());
+    }
+}

@@ -88,3 +88,7 @@ impl<P, C: Carries> Carries for Permitted<P, C> {
         self.call.submission()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
