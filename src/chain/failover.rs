@@ -143,7 +143,6 @@ impl Pass {
         let asked: BTreeSet<&ProviderName> = self.round.attempts.iter().map(|attempt| &attempt.provider).collect();
         order
             .iter()
-            .filter(|link| !self.is_unfit_for(link.name(), &open))
             .filter(|link| capability::check(link.capabilities(), &self.offer.message.email, &open).is_ok())
             .filter_map(|link| match link.ready_at(Some(self.sender_domain())) {
                 None if asked.contains(link.name()) => None,
@@ -151,13 +150,6 @@ impl Pass {
                 later => later,
             })
             .min()
-    }
-
-    fn is_unfit_for(&self, provider: &ProviderName, open: &[RecipientIndex]) -> bool {
-        let unfit = |(recipient, verdict): &(RecipientIndex, crate::delivery::Verdict)| {
-            verdict.class == Class::UnfitHere && open.contains(recipient)
-        };
-        self.round.attempts.iter().any(|a| a.provider == *provider && a.outcome.verdicts.iter().any(unfit))
     }
 
     /// Says once an outage that mail goes on without the chain's first provider: a fallback that works must not hide

@@ -33,6 +33,10 @@ use crate::{
 
 /// The named, ordered providers that a message is offered to. Clones are the same chain.
 ///
+/// A provider that is not well is passed over. A provider that is busy with as many messages as our own limits allow is
+/// waited for, until the deadline of the offer: our limits say nothing against it, and mail that went to the next
+/// provider for them would surprise whoever set them.
+///
 /// As a [`tower::Service`] it takes an [`Offer`] and answers with the [`crate::delivery::Round`] that came of it. It
 /// has no error and is always ready. Its future must not be dropped while a provider is asked.
 #[derive(Clone)]

@@ -184,6 +184,29 @@ async fn a_provider_rests_for_as_long_as_it_asked_or_as_is_set() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_an_open_circuit_and_a_rest_the_longer_is_waited_for_and_named() {
+    let named = |seconds| {
+        let health = Health::Failing { retry_after: Some(Duration::from_secs(seconds)) };
+        Act::Answer(Class::Unavailable, health, Duration::from_secs(1))
+    };
+    // Four failures open the circuit for 10 s. The first call, still under way, comes too late for the breaker and names
+    // a time of its own, a second later.
+    for (seconds, reason) in [(5, "circuit is open"), (9, "circuit is open"), (40, "resting as it asked")] {
+        let rig = rig(|_| ());
+        rig.mock("a").will([named(seconds)]);
+        let mut late = Box::pin(rig.send(offer(1)));
+        assert!(poll!(&mut late).is_pending());
+        trip(&rig).await;
+        late.await;
+        assert_eq!(summary(&rig.send(offer(1)).await), format!("b:ACCEPTED a({reason})"), "{seconds} s");
+        advance(Duration::from_secs(seconds.max(9)) - Duration::from_millis(1)).await;
+        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("b")), "{seconds} s");
+        advance(Duration::from_millis(1)).await;
+        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")), "{seconds} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_outcome_that_says_nothing_of_the_provider_moves_nothing() {
     let rig = rig(|_| ());
     rig.mock("a").will(vec![answer(Class::OutcomeUnknown, Health::Neutral); 20]);

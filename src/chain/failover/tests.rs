@@ -17,8 +17,9 @@ fn rig<const N: usize>(names: [&str; N]) -> Rig {
     Rig::new(names.map(Mock::new))
 }
 
+/// Rounded up, since the database's time goes on while the runtime's is paused.
 fn seconds_until(time: Option<OffsetDateTime>) -> i64 {
-    (time.expect("a time is known") - OffsetDateTime::now_utc()).as_seconds_f64().round() as i64
+    (time.expect("a time is known") - OffsetDateTime::now_utc()).as_seconds_f64().ceil() as i64
 }
 
 /// Opens the circuit of the chain's first provider.
