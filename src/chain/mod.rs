@@ -3,15 +3,103 @@
 //! Owns no byte on the wire and no row: what an adapter says is an [`crate::delivery::Outcome`], and what must be on
 //! record before the next provider is asked goes through a [`Journal`].
 
+mod admission;
+mod breaker;
+mod capability;
+mod failover;
+mod gate;
+mod layers;
+mod link;
+mod rate_limit;
+mod rotation;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod testing;
+mod window;
+
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use time::OffsetDateTime;
 use tokio::time::Instant;
 
+pub use link::Links;
+
+use self::link::Link;
 use crate::{
     delivery::{Attempt, ProviderName},
     message::{Message, RecipientIndex},
 };
+
+/// The named, ordered providers that a message is offered to. Clones are the same chain.
+///
+/// A provider that is not well is passed over. A provider that is busy with as many messages as our own limits allow is
+/// waited for, until the deadline of the offer: our limits say nothing against it, and mail that went to the next
+/// provider for them would surprise whoever set them.
+///
+/// As a [`tower::Service`] it takes an [`Offer`] and answers with the [`crate::delivery::Round`] that came of it. It
+/// has no error and is always ready. Its future must not be dropped while a provider is asked.
+#[derive(Clone)]
+pub struct Chain {
+    name: Arc<str>,
+    links: Arc<[Arc<Link>]>,
+}
+
+/// A chain names a provider that there is not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("chain {chain} names the provider {provider}, which is not set up")]
+pub struct UnknownProvider {
+    /// The chain.
+    pub chain: String,
+    /// The provider.
+    pub provider: ProviderName,
+}
+
+impl Chain {
+    /// The chain of those providers, in their order; one named twice stands at its first place.
+    pub fn new(name: &str, providers: &[ProviderName], links: &Links) -> Result<Self, UnknownProvider> {
+        let mut chain: Vec<Arc<Link>> = Vec::new();
+        for provider in providers {
+            let unknown = || UnknownProvider { chain: name.to_owned(), provider: provider.clone() };
+            let link = links.get(provider).ok_or_else(unknown)?;
+            if chain.iter().all(|present| present.name() != provider) {
+                chain.push(link);
+            }
+        }
+        links.board.set_chain(name, chain.iter().map(|link| link.name().clone()).collect());
+        Ok(Self { name: name.into(), links: chain.into() })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The provider that a message would be offered to first now; `None` if it would only wait. What ends by itself
+    /// with time has ended here too, without anybody asking.
+    pub fn first_ready(&self) -> Option<ProviderName> {
+        self.links.iter().find(|link| link.is_ready()).map(|link| link.name().clone())
+    }
+
+    /// When the first of its providers can be asked; now if one can. `None` for a chain without providers.
+    pub fn ready_at(&self) -> Option<OffsetDateTime> {
+        self.links.iter().map(|link| link.ready_at(None).unwrap_or_else(|| link.time_of(Instant::now()))).min()
+    }
+
+    /// How many messages its providers would take now where each that is ready is only being tried out; `None` where
+    /// that is not bounded. Whoever claims more than that has claimed them for nothing.
+    pub fn probe_room(&self) -> Option<usize> {
+        let ready = self.links.iter().filter(|link| link.is_ready());
+        let rooms: Option<Vec<usize>> = ready.map(|link| link.probe_room()).collect();
+        rooms.map(|rooms| rooms.into_iter().sum())
+    }
+
+    /// Its providers that recognise a message by an idempotency key.
+    pub fn idempotent(&self) -> Vec<ProviderName> {
+        let recognises = |link: &&Arc<Link>| link.capabilities().idempotency.is_some();
+        self.links.iter().filter(recognises).map(|link| link.name().clone()).collect()
+    }
+}
 
 /// A message that is offered to a chain.
 #[derive(Clone)]
@@ -34,7 +122,7 @@ pub struct Offer {
 /// Where the steps of a round are written down before they are taken.
 pub trait Journal: Send + Sync {
     /// Called before each provider is asked, with the attempts finished in this round so far and the recipients still
-    /// open. When it answers [`Proceed::Stop`] the round ends without asking.
+    /// open: also those that this provider is not offered, since another deferred them or may have them. When it answers [`Proceed::Stop`] the round ends without asking.
     fn before_attempt<'a>(
         &'a self,
         finished: &'a [Attempt],

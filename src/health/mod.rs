@@ -1,15 +1,20 @@
 //! A snapshot of every provider's state, for those who ask: what a message waits for, who is in rotation.
 //!
-//! Owns no decision: the chain publishes here, readers never block it.
+//! Owns no decision: the chain publishes here when a state changes, and readers never block it. What ends by itself
+//! with time is not published again, so every reader says what time it is.
+
+mod reason;
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
 };
 
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime, format_description::BorrowedFormatItem, macros::format_description};
 
 use crate::delivery::ProviderName;
+
+pub use reason::Reason;
 
 /// A circuit breaker's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +27,51 @@ pub enum Circuit {
     HalfOpen,
 }
 
-/// What is known of one provider.
+impl Circuit {
+    /// The word used in logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Circuit::Closed => "closed",
+            Circuit::Open => "open",
+            Circuit::HalfOpen => "half-open",
+        }
+    }
+}
+
+/// Why a provider is not asked, and until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Why.
+    pub reason: Reason,
+    /// Until when.
+    pub until: OffsetDateTime,
+}
+
+/// What is known of one provider, as it was when it last changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderState {
-    /// Its circuit breaker.
-    pub circuit: Circuit,
-    /// Until when it is not asked, where that is known.
-    pub until: Option<OffsetDateTime>,
-    /// Why it is not asked, in words; `None` while it is.
-    pub reason: Option<String>,
+    circuit: Circuit,
+    waiting: Option<Waiting>,
+}
+
+impl ProviderState {
+    /// The state at a change.
+    pub fn new(circuit: Circuit, waiting: Option<Waiting>) -> Self {
+        Self { circuit, waiting }
+    }
+
+    /// Its circuit breaker. One whose time has passed is half-open, whether or not somebody has called since.
+    pub fn circuit(&self, now: OffsetDateTime) -> Circuit {
+        match (self.circuit, self.waiting(now)) {
+            (Circuit::Open, None) => Circuit::HalfOpen,
+            (circuit, _) => circuit,
+        }
+    }
+
+    /// Why it is not asked; `None` if it is.
+    pub fn waiting(&self, now: OffsetDateTime) -> Option<&Waiting> {
+        self.waiting.as_ref().filter(|waiting| waiting.until > now)
+    }
 }
 
 /// Every provider's state, shared by those who publish and those who read.
@@ -56,15 +97,82 @@ impl Board {
         self.states.read().unwrap_or_else(PoisonError::into_inner).get(provider).cloned()
     }
 
-    /// What a message of that chain waits for, in words; `None` if a provider of the chain would take it.
-    pub fn waiting_for(&self, chain: &str) -> Option<String> {
+    /// What a message of that chain waits for, in words; `None` if a provider of the chain would take it now.
+    pub fn waiting_for(&self, chain: &str, now: OffsetDateTime) -> Option<String> {
         let chains = self.chains.read().unwrap_or_else(PoisonError::into_inner);
         let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
-        let providers = chains.get(chain)?;
-        let reasons: Vec<String> = providers
+        let reasons: Vec<String> = chains
+            .get(chain)?
             .iter()
-            .map(|provider| Some(format!("{} of provider {provider}", states.get(provider)?.reason.as_ref()?)))
+            .map(|provider| {
+                let waiting = states.get(provider)?.waiting(now)?;
+                Some(format!("{} until {}", waiting.reason.of(provider), in_words(waiting.until, now)))
+            })
             .collect::<Option<_>>()?;
-        Some(reasons.join("; "))
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+}
+
+/// A time to the second, never before the real one; with its date where that is not today's.
+fn in_words(time: OffsetDateTime, now: OffsetDateTime) -> String {
+    const TIME: &[BorrowedFormatItem<'_>] = format_description!("[hour]:[minute]:[second]Z");
+    const DATE_AND_TIME: &[BorrowedFormatItem<'_>] =
+        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
+    let time = (time + Duration::nanoseconds(999_999_999)).to_utc();
+    let format = if time.date() == now.to_utc().date() { TIME } else { DATE_AND_TIME };
+    // Every part that the formats name is there in a time with its offset.
+    time.format(format).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    const NOW: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
+
+    fn board(states: [ProviderState; 2]) -> Board {
+        let board = Board::default();
+        let names = ["primary", "backup"].map(ProviderName::new);
+        board.set_chain("default", names.to_vec());
+        for (name, state) in names.iter().zip(states) {
+            board.publish(name, state);
+        }
+        board
+    }
+
+    fn waiting(circuit: Circuit, reason: Reason, until: OffsetDateTime) -> ProviderState {
+        ProviderState::new(circuit, Some(Waiting { reason, until }))
+    }
+
+    #[test]
+    fn a_message_waits_only_while_every_provider_of_its_chain_does() {
+        let open = waiting(Circuit::Open, Reason::CircuitOpen, NOW + Duration::milliseconds(4_300));
+        let well = ProviderState::new(Circuit::Closed, None);
+        assert_eq!(board([open.clone(), well]).waiting_for("default", NOW), None);
+
+        let resting = waiting(Circuit::Closed, Reason::Throttled, NOW + Duration::days(1));
+        assert_eq!(
+            board([open, resting]).waiting_for("default", NOW).as_deref(),
+            Some(
+                "circuit of provider primary is open until 12:00:05Z; \
+                 provider backup is resting after throttling until 2026-12-02T12:00:00Z"
+            )
+        );
+    }
+
+    #[test]
+    fn what_has_ended_by_itself_is_not_waited_for() {
+        let open = waiting(Circuit::Open, Reason::CircuitOpen, NOW);
+        let later = waiting(Circuit::Closed, Reason::QuotaUsedUp, NOW + Duration::HOUR);
+        assert_eq!(open.circuit(NOW - Duration::SECOND), Circuit::Open);
+        assert_eq!(open.circuit(NOW), Circuit::HalfOpen);
+        assert_eq!(board([open, later]).waiting_for("default", NOW), None);
+    }
+
+    #[test]
+    fn an_unknown_chain_waits_for_nothing() {
+        assert_eq!(Board::default().waiting_for("default", NOW), None);
     }
 }

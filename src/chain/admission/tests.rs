@@ -1,0 +1,222 @@
+use std::time::Duration;
+
+use futures_util::{FutureExt, future::join_all, poll};
+use time::OffsetDateTime;
+use tokio::time::advance;
+
+use super::*;
+use crate::{
+    chain::{
+        Offer,
+        testing::{Act, Mock, Rig, accept, answer, down, offer, settings, summary},
+    },
+    delivery::{Class, Health, ProviderName, Round},
+    health::Circuit,
+};
+
+const HEALTHY: Health = Health::Healthy;
+
+fn takes(seconds: u64) -> Act {
+    Act::Answer(Class::Accepted, HEALTHY, Duration::from_secs(seconds))
+}
+
+/// Two providers, the first under other settings.
+fn rig(change: impl FnOnce(&mut config::Provider)) -> Rig {
+    let mut first = settings();
+    change(&mut first);
+    Rig::with_settings([(Mock::new("a"), first), (Mock::new("b"), settings())])
+}
+
+async fn send_at_once(rig: &Rig, messages: usize) -> Vec<Round> {
+    join_all((0..messages).map(|_| rig.send(offer(1)))).await
+}
+
+fn circuit(rig: &Rig) -> Circuit {
+    rig.board.provider(&ProviderName::new("a")).unwrap().circuit(OffsetDateTime::now_utc())
+}
+
+async fn trip(rig: &Rig) {
+    rig.mock("a").will(vec![down(); 4]);
+    for _ in 0..4 {
+        rig.send(offer(1)).await;
+    }
+    assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("b")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_provider_is_waited_for_and_not_failed_over() {
+    let rig = rig(|a| a.concurrency = 2);
+    rig.mock("a").will(vec![takes(5); 6]);
+    let began = Instant::now();
+    let rounds = send_at_once(&rig, 6).await;
+    assert!(rounds.iter().all(|round| summary(round) == "a:ACCEPTED"));
+    assert_eq!(began.elapsed(), Duration::from_secs(15), "two at a time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_that_is_used_up_is_waited_for_and_not_failed_over() {
+    let rig = rig(|a| a.rate_per_second = Some(2));
+    let began = Instant::now();
+    let rounds = send_at_once(&rig, 7).await;
+    assert!(rounds.iter().all(|round| summary(round) == "a:ACCEPTED"));
+    let elapsed = began.elapsed();
+    assert!(elapsed >= Duration::from_secs(3) && elapsed < Duration::from_millis(3_100), "{elapsed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_waited_for_until_the_deadline_of_the_round() {
+    let rig = rig(|a| a.concurrency = 1);
+    rig.mock("a").will([takes(100)]);
+    let waiting = async { rig.send(Offer { deadline: Instant::now() + Duration::from_secs(30), ..offer(1) }).await };
+    let (_, round) = tokio::join!(rig.send(offer(1)), waiting);
+    assert_eq!(summary(&round), "a(concurrency limit) b(no time left in this round)");
+    assert_eq!(rig.mock("b").calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_slot_goes_on_as_soon_as_the_circuit_opens() {
+    let rig = rig(|a| a.concurrency = 5);
+    rig.mock("a").will(vec![takes(1000); 5]);
+    let mut sends = Box::pin(send_at_once(&rig, 9));
+    assert!(poll!(&mut sends).is_pending());
+    advance(Duration::from_secs(19)).await;
+    assert!(poll!(&mut sends).is_pending());
+    assert_eq!(rig.mock("b").calls(), 0);
+
+    advance(Duration::from_secs(1)).await;
+    assert!(poll!(&mut sends).is_pending(), "every slot is still taken");
+    assert_eq!(circuit(&rig), Circuit::Open);
+    assert_eq!((rig.mock("a").calls(), rig.mock("b").calls()), (5, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_gives_its_places_back_and_says_nothing() {
+    let rig = rig(|a| a.concurrency = 1);
+    trip(&rig).await;
+    advance(Duration::from_secs(10)).await;
+    for _ in 0..5 {
+        rig.mock("a").will([Act::Hang]);
+        assert!(rig.send(offer(1)).now_or_never().is_none());
+        assert_eq!(circuit(&rig), Circuit::HalfOpen);
+        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")));
+    }
+    rig.mock("a").will([accept(), accept()]);
+    for _ in 0..2 {
+        assert_eq!(summary(&rig.send(offer(1)).await), "a:ACCEPTED");
+    }
+    assert_eq!(circuit(&rig), Circuit::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_open_only_the_probes_are_called_and_the_rest_goes_on() {
+    let rig = rig(|_| ());
+    trip(&rig).await;
+    advance(Duration::from_secs(10)).await;
+    rig.mock("a").will(vec![takes(1); 2]);
+    let rounds = send_at_once(&rig, 10).await;
+    let by_a = rounds.iter().filter(|round| summary(round) == "a:ACCEPTED").count();
+    let by_b = rounds.iter().filter(|round| summary(round) == "b:ACCEPTED a(being probed)").count();
+    assert_eq!((by_a, by_b), (2, 8));
+    assert_eq!(circuit(&rig), Circuit::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_calls_open_the_circuit_though_they_were_accepted_and_before_they_have_ended() {
+    let rig = rig(|_| ());
+    rig.mock("a").will(vec![takes(60); 4]);
+    let mut slow = Box::pin(send_at_once(&rig, 4));
+    assert!(poll!(&mut slow).is_pending());
+    advance(Duration::from_secs(20)).await;
+    assert!(poll!(&mut slow).is_pending());
+    assert_eq!(circuit(&rig), Circuit::Open);
+
+    let rounds = slow.await;
+    assert!(rounds.iter().all(|round| summary(round) == "a:ACCEPTED"), "a slow acceptance is an acceptance");
+    assert_eq!(circuit(&rig), Circuit::HalfOpen, "and comes too late to close the circuit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_probe_is_a_failed_probe() {
+    let rig = rig(|_| ());
+    trip(&rig).await;
+    advance(Duration::from_secs(10)).await;
+    rig.mock("a").will([takes(21)]);
+    rig.send(offer(1)).await;
+    assert_eq!(circuit(&rig), Circuit::Open);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_just_fast_enough_keep_the_circuit_closed() {
+    let rig = rig(|_| ());
+    rig.mock("a").will(vec![takes(19); 8]);
+    send_at_once(&rig, 8).await;
+    assert_eq!(circuit(&rig), Circuit::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_rests_for_as_long_as_it_asked_or_as_is_set() {
+    let throttled = |retry_after| answer(Class::Throttled, Health::Resting { retry_after });
+    let quota = |retry_after| answer(Class::QuotaUsedUp, Health::Resting { retry_after });
+    let failing = |retry_after| answer(Class::Unavailable, Health::Failing { retry_after });
+    let named = Some(Duration::from_secs(33));
+    let table = [
+        (throttled(None), 7, "resting after throttling"),
+        (throttled(named), 33, "resting after throttling"),
+        (throttled(Some(Duration::ZERO)), 7, "resting after throttling"),
+        (quota(None), 300, "quota used up"),
+        (quota(named), 33, "quota used up"),
+        (quota(Some(Duration::MAX)), 24 * 60 * 60, "quota used up"),
+        (failing(named), 33, "resting as it asked"),
+        (failing(Some(Duration::MAX)), 24 * 60 * 60, "resting as it asked"),
+        (answer(Class::Misconfigured, Health::Misconfigured), 300, "misconfigured"),
+    ];
+    for (act, seconds, reason) in table {
+        let rig = rig(|_| ());
+        rig.mock("a").will([act.clone()]);
+        rig.send(offer(1)).await;
+        assert_eq!(circuit(&rig), Circuit::Closed);
+        assert_eq!(summary(&rig.send(offer(1)).await), format!("b:ACCEPTED a({reason})"), "{act:?}");
+        advance(Duration::from_secs(seconds) - Duration::from_millis(1)).await;
+        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("b")), "{act:?}");
+        advance(Duration::from_millis(1)).await;
+        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")), "{act:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_an_open_circuit_and_a_rest_the_longer_is_waited_for_and_named() {
+    let named = |seconds| {
+        let health = Health::Failing { retry_after: Some(Duration::from_secs(seconds)) };
+        Act::Answer(Class::Unavailable, health, Duration::from_secs(1))
+    };
+    // Four failures open the circuit for 10 s. The first call, still under way, comes too late for the breaker and names
+    // a time of its own, a second later.
+    for (seconds, reason) in [(5, "circuit is open"), (9, "circuit is open"), (40, "resting as it asked")] {
+        let rig = rig(|_| ());
+        rig.mock("a").will([named(seconds)]);
+        let mut late = Box::pin(rig.send(offer(1)));
+        assert!(poll!(&mut late).is_pending());
+        trip(&rig).await;
+        late.await;
+        assert_eq!(summary(&rig.send(offer(1)).await), format!("b:ACCEPTED a({reason})"), "{seconds} s");
+        advance(Duration::from_secs(seconds.max(9)) - Duration::from_millis(1)).await;
+        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("b")), "{seconds} s");
+        advance(Duration::from_millis(1)).await;
+        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")), "{seconds} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_that_says_nothing_of_the_provider_moves_nothing() {
+    let rig = rig(|_| ());
+    rig.mock("a").will(vec![answer(Class::OutcomeUnknown, Health::Neutral); 20]);
+    send_at_once(&rig, 20).await;
+    assert_eq!(circuit(&rig), Circuit::Closed);
+    assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_concurrency_at_all_is_one_at_a_time() {
+    let rig = rig(|a| a.concurrency = 0);
+    assert_eq!(summary(&rig.send(offer(1)).await), "a:ACCEPTED");
+}

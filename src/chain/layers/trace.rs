@@ -1,0 +1,72 @@
+//! The span of an attempt: its provider and how it ended, never who it went to.
+
+use std::{
+    convert::Infallible,
+    task::{Context, Poll},
+};
+
+use tower::{Layer, Service};
+use tracing::Instrument;
+
+use super::{Answer, Carries};
+use crate::{
+    delivery::{Outcome, ProviderName},
+    telemetry,
+};
+
+/// Puts each call into the span of its attempt, which continues the trace of the call that brought the message.
+#[derive(Clone)]
+pub(super) struct TraceLayer {
+    provider: ProviderName,
+}
+
+impl TraceLayer {
+    pub(super) fn new(provider: ProviderName) -> Self {
+        Self { provider }
+    }
+}
+
+impl<S> Layer<S> for TraceLayer {
+    type Service = Trace<S>;
+
+    fn layer(&self, inner: S) -> Trace<S> {
+        Trace { provider: self.provider.clone(), inner }
+    }
+}
+
+/// See [`TraceLayer`].
+#[derive(Clone)]
+pub(super) struct Trace<S> {
+    provider: ProviderName,
+    inner: S,
+}
+
+impl<S, C> Service<C> for Trace<S>
+where
+    S: Service<C, Response = Outcome, Error = Infallible, Future = Answer>,
+    C: Carries,
+{
+    type Response = Outcome;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut call: C) -> Answer {
+        let submission = call.submission();
+        let span = telemetry::attempt_span(&submission.message, &self.provider);
+        submission.traceparent = telemetry::traceparent(&span);
+        let answer = span.in_scope(|| self.inner.call(call));
+        let of_attempt = span.clone();
+        let traced = async move {
+            let outcome = answer.await?;
+            if let Some(verdict) = outcome.headline() {
+                of_attempt.record("outcome", verdict.class.as_str());
+            }
+            Ok(outcome)
+        };
+        Box::pin(traced.instrument(span))
+    }
+}
