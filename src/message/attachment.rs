@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn media_types_are_read_with_their_parameters() {
-        let table: [(&str, &str, &[(&str, &str)]); 7] = [
-            ("application/pdf", "application/pdf", &[]),
+        let table = [
+            ("application/pdf", "application/pdf", &[][..]),
             ("Image/PNG", "image/png", &[]),
             (" text/csv ", "text/csv", &[]),
             ("text/csv; charset=UTF-8", "text/csv", &[("charset", "UTF-8")]),

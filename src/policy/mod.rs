@@ -2,8 +2,8 @@
 //!
 //! Owns every rule about the content of an email; knows nothing of protobuf, of the database or of providers.
 //!
-//! [`Policy::admit`] takes a [`Draft`], the email as the caller wrote it, and gives the parsed [`Email`], or all that is
-//! wrong with it at once. [`request::check`] does the same for the fields beside the email.
+//! [`Policy::admit`] takes a [`Draft`], the email as the caller wrote it, and gives the parsed [`Email`], or all that
+//! is wrong with it at once. [`request::check`] does the same for the fields beside the email.
 
 mod attachments;
 mod body;
@@ -12,6 +12,8 @@ mod headers;
 mod labels;
 mod mailboxes;
 mod media;
+#[cfg(test)]
+mod random_tests;
 pub mod request;
 #[cfg(test)]
 mod tests;

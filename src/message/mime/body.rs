@@ -129,8 +129,8 @@ fn write_quoted_line(line: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a byte must not stand for itself: at a line's start also a dot, which SMTP would have to double, and "From ",
-/// which mailbox files take for the next message (RFC 2049, section 3).
+/// Whether a byte must not stand for itself: at a line's start also a dot, which SMTP would have to double, and
+/// "From ", which mailbox files take for the next message (RFC 2049, section 3).
 fn is_escaped(byte: u8, rest: &[u8], column: usize, last: bool) -> bool {
     let space_inside = matches!(byte, b' ' | b'\t') && !last;
     let at_start = column == 0 && (byte == b'.' || rest.starts_with(b"From "));

@@ -98,7 +98,12 @@ impl<'a> HeaderWriter<'a> {
     }
 
     fn words(&mut self, text: &str) {
-        let room = LINE.saturating_sub(self.column + 1);
+        let mut room = LINE.saturating_sub(self.column + 1);
+        // A name later in a list begins a line of its own sooner than it is cut.
+        if !self.at_start && encoded_words(text, room).len() > 1 {
+            self.fold();
+            room = LINE - 1;
+        }
         for word in encoded_words(text, room) {
             // A line with an encoded word is at most 76 characters long (RFC 2047, section 2), come what may.
             if self.column + 1 + word.len() > LINE {

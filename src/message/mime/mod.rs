@@ -77,7 +77,7 @@ pub fn message_id_header(message: &Message) -> String {
 
 /// How many bytes the email takes as MIME: never less than [`render`] gives, and little more.
 pub fn encoded_size_estimate(email: &Email) -> u64 {
-    let words = |text: &str| 2 * text.len() + 100;
+    let words = |text: &str| 3 * text.len() + 100;
     let mailbox = |m: &Mailbox| m.address.as_str().len() + 100 + m.name.as_deref().map_or(0, words);
     let named = [&email.to, &email.cc, &email.reply_to].into_iter().flatten().chain([&email.from]);
     // Structure: each part's delimiter and fixed headers.

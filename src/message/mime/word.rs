@@ -12,7 +12,8 @@ const FRAME: usize = 12;
 const MIN_FIRST: usize = 30;
 
 /// The text as encoded words, to be set apart by white space, which readers drop between them. The first word is at
-/// most `room` long if that is room enough for one. No character is split between two words.
+/// most `room` long if that is room enough for one. No character is split between two words, and where one ends at a
+/// space it does: some readers (Python's, in display names) show the white space between words.
 pub(super) fn encoded_words(text: &str, room: usize) -> Vec<String> {
     let quoted = text.chars().map(quoted_len).sum::<usize>() <= text.len().div_ceil(3) * 4;
     let mut words = Vec::new();
@@ -34,7 +35,9 @@ fn fitting(text: &str, payload: usize, quoted: bool) -> usize {
         used += if quoted { quoted_len(c) } else { c.len_utf8() };
         let needed = if quoted { used } else { used.div_ceil(3) * 4 };
         if needed > payload && index > 0 {
-            return index;
+            // Not for the price of words that are nearly all frame.
+            let space = text[..index].rfind(' ').map_or(0, |space| space + 1);
+            return if space > index / 3 { space } else { index };
         }
     }
     text.len()
@@ -89,6 +92,13 @@ mod tests {
                 assert_eq!(read.subject(), Some(text.as_str()));
             }
         }
+    }
+
+    #[test]
+    fn a_word_ends_at_a_space_if_one_is_near() {
+        let words = encoded_words("Александр Константинович Рождественский", 70);
+        let read: Vec<_> = words.iter().map(|w| STANDARD.decode(&w[10..w.len() - 2]).expect("is base64")).collect();
+        assert_eq!(read, ["Александр ", "Константинович ", "Рождественский"].map(str::as_bytes));
     }
 
     #[test]

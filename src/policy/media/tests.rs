@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use flate2::{Compression, write::DeflateEncoder};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{AllowedTypes, Detected, allowed::carries_program, detect, extension, judge};
 use crate::{config, message::MediaType};
@@ -166,6 +167,24 @@ fn an_archive_that_readers_may_differ_about_is_no_document() {
     let two = [&docx[..], &docx[..]].concat();
     for content in [cut, longer, moved, two] {
         assert_eq!(detect(&content), Detected::Known("application/zip"));
+    }
+}
+
+#[test]
+fn a_damaged_archive_does_no_harm() {
+    let docx = zip(&[(TYPES, DOCX_TYPES), ("word/document.xml", DOCX_TYPES), ("mimetype", ODT)]);
+    let mut rng = StdRng::seed_from_u64(3);
+    for _ in 0..20_000 {
+        let mut damaged = docx.clone();
+        for _ in 0..rng.random_range(1..6) {
+            // The directory is at the end, and most damage is done there.
+            let back = rng.random_range(1..=damaged.len()).min(rng.random_range(1..=damaged.len()));
+            let at = damaged.len() - back;
+            damaged[at] = rng.random();
+        }
+        damaged.truncate(damaged.len() - rng.random_range(0..3));
+        let found = detect(&damaged);
+        assert!(matches!(found, Detected::Known(_) | Detected::Unknown), "{found:?}");
     }
 }
 
