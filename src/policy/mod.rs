@@ -51,7 +51,7 @@ impl Policy {
     }
 
     /// Parses and checks the whole email: the email that may be sent, or everything that is wrong with it, in the order
-    /// of its fields, each with its path in the API ("email.to[2].address"). No description holds content.
+    /// of its fields, each with its path in the API (`email.to[2].address`). No description holds content.
     ///
     /// Reads every attachment to find its type: milliseconds for each megabyte, on the caller's thread.
     pub fn admit(&self, draft: Draft) -> Result<Email, Vec<Violation>> {

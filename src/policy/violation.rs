@@ -8,7 +8,7 @@ const MAX_LISTED: usize = 32;
 /// One thing that is wrong with a request. Holds no content, so that it may be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The path of the field in the API, for example "email.to[2].address".
+    /// The path of the field in the API, for example `email.to[2].address`.
     pub field: String,
     /// What is wrong with it, as a phrase that follows the field's name: "has no \"@\"".
     pub description: String,
