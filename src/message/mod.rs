@@ -14,7 +14,7 @@ use std::{fmt, sync::Arc};
 use time::OffsetDateTime;
 
 pub use address::{AddressError, EmailAddress, Mailbox};
-pub use attachment::Attachment;
+pub use attachment::{Attachment, MediaType, MediaTypeError};
 pub use clock::Clock;
 pub use email::{Email, Header, RecipientIndex};
 pub use id::{MessageId, MessageIdError};
