@@ -12,9 +12,9 @@ use super::section::{Section, Visitor};
 #[derive(Clone, Debug)]
 pub struct Database {
     /// `postgres://user:password@host:port/database`. Secret, since it holds the password. After [`super::load`] it is
-    /// there, whether it was given as value or as file.
+    /// there.
     pub url: Option<SecretString>,
-    /// A file that holds the URL, instead of `url`.
+    /// A file that holds the URL, instead of `url`. After [`super::load`] its content is in `url`.
     pub url_file: Option<PathBuf>,
     /// The schema that the tables are in, `postrider` by default.
     pub schema: String,

@@ -18,7 +18,7 @@ pub struct HttpProvider {
     pub url: String,
     /// Sent as `Authorization: Bearer …`, if given. Secret.
     pub token: Option<SecretString>,
-    /// A file that holds the token, instead of `token`.
+    /// A file that holds the token, instead of `token`. After [`super::load`] its content is in `token`.
     pub token_file: Option<PathBuf>,
     /// The longest wait for a connection, 10 s by default. Nothing was sent then, so the next provider is asked at once.
     pub connect_timeout: Duration,

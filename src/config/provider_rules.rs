@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, fs, net::IpAddr, path::Path, time::Duration};
 
 use rustls_pki_types::{CertificateDer, pem::PemObject};
-use url::{Host, Url};
+use url::Url;
 
 use super::{
     DEFAULT_CHAIN, HttpProvider, Provider, ProviderKind, Settings, SmtpProvider, SmtpTls,
@@ -179,7 +179,12 @@ fn check_chains(settings: &Settings, problems: &mut Problems) {
 }
 
 fn is_host(host: &str) -> bool {
-    host.parse::<IpAddr>().is_ok() || is_domain(host)
+    address(host).is_some() || is_domain(host)
+}
+
+/// The IP address that the host is, which may stand in square brackets.
+fn address(host: &str) -> Option<IpAddr> {
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host).parse().ok()
 }
 
 fn is_hello_name(name: &str) -> bool {
@@ -201,20 +206,12 @@ fn is_domain(name: &str) -> bool {
 }
 
 fn is_loopback(host: &str) -> bool {
-    match host.parse::<IpAddr>() {
-        Ok(address) => address.is_loopback(),
-        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    match address(host) {
+        Some(address) => address.is_loopback(),
+        None => host.eq_ignore_ascii_case("localhost"),
     }
 }
 
 fn is_clear_text_abroad(url: &str) -> bool {
-    Url::parse(url).is_ok_and(|url| {
-        let near = match url.host() {
-            Some(Host::Domain(name)) => is_loopback(name),
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            None => false,
-        };
-        url.scheme() == "http" && !near
-    })
+    Url::parse(url).is_ok_and(|url| url.scheme() == "http" && !url.host_str().is_some_and(is_loopback))
 }

@@ -122,7 +122,8 @@ impl Visitor for Reader<'_> {
         let file = self.optional(file_key, file);
         match (given, file) {
             (Some(given), None) => (Some(given), None),
-            (None, Some(file)) => (self.secret_in(file_key, &file), Some(file)),
+            // From here on it is as if the secret had been given as value.
+            (None, Some(file)) => (self.secret_in(file_key, &file), None),
             (Some(given), Some(file)) => {
                 let what = format!("given besides {}, expected only one of the two", self.path_of(file_key));
                 self.problems.add(&self.path_of(key), None, &what);

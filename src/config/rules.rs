@@ -53,7 +53,7 @@ fn check_database(settings: &Settings, problems: &mut Problems) {
             problems.add("database.url", None, "missing, expected postgres://user:password@host:port/database");
         }
         Some(url) if !is_postgres(url.expose_secret()) => {
-            let path = if database.url_file.is_some() { "database.url_file" } else { "database.url" };
+            let path = if problems.is_given("database.url_file") { "database.url_file" } else { "database.url" };
             let what = "expected postgres://user:password@host:port/database (the value is not shown, it is a secret)";
             problems.add(path, None, what);
         }

@@ -30,7 +30,7 @@ pub(super) trait Visitor {
     /// One setting with its present value, if it has one.
     fn setting<T: Value>(&mut self, key: &'static str, value: Option<T>, rule: Rule<T>) -> Option<T>;
 
-    /// A secret, and the file that can hold it instead.
+    /// A secret, and the file that can hold it instead. Reading turns the file into the value.
     fn secret(
         &mut self,
         keys: (&'static str, &'static str),

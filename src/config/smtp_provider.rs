@@ -24,7 +24,7 @@ pub struct SmtpProvider {
     pub username: Option<String>,
     /// The password. Secret.
     pub password: Option<SecretString>,
-    /// A file that holds the password, instead of `password`.
+    /// A file that holds the password, instead of `password`. After [`super::load`] its content is in `password`.
     pub password_file: Option<PathBuf>,
     /// Which mechanism; without it PLAIN where offered, else LOGIN.
     pub auth: Option<SmtpAuth>,

@@ -80,7 +80,7 @@ impl Visitor for Lister {
         value: Option<SecretString>,
         file: Option<PathBuf>,
     ) -> (Option<SecretString>, Option<PathBuf>) {
-        self.add(key, value.as_ref().filter(|_| file.is_none()).map(|_| MASK.to_owned()));
+        self.add(key, value.as_ref().map(|_| MASK.to_owned()));
         self.add(file_key, file.as_ref().map(Value::show));
         (value, file)
     }
