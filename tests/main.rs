@@ -1,1 +1,4 @@
+//! Integration tests, in one binary.
 
+mod config;
+mod telemetry;

@@ -10,6 +10,8 @@
 mod breaker;
 mod database;
 mod dispatch;
+#[cfg(test)]
+mod example;
 mod http_provider;
 mod policy;
 mod problem;
