@@ -74,9 +74,17 @@ impl Pipeline {
             .thread_name("otlp")
             .enable_all()
             .build()?;
-        let exporter = {
+        let built = {
             let _inside = runtime.enter();
-            SpanExporter::builder().with_tonic().build()?
+            SpanExporter::builder().with_tonic().build()
+        };
+        let exporter = match built {
+            Ok(exporter) => exporter,
+            // A runtime must not simply be dropped: the service's own may be running this.
+            Err(error) => {
+                runtime.shutdown_background();
+                return Err(error.into());
+            }
         };
         let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build();
         Ok(Self { provider, runtime })
