@@ -1,4 +1,8 @@
 //! Tests that hold the example file against the structs.
+//!
+//! Owns no setting: whoever adds one is told here that the example lacks it.
+
+#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

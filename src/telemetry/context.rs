@@ -112,6 +112,7 @@ fn fresh() -> TraceContext {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use http::{HeaderName, HeaderValue};
 

@@ -60,9 +60,21 @@ fn refuse(name: &str, words: &[String], known: &[&str], warnings: &mut Vec<Strin
 /// The export under way.
 pub(super) struct Pipeline {
     pub(super) provider: SdkTracerProvider,
-    /// The collector's connection lives on a runtime of its own: so the last spans can be handed over while the
-    /// service's own runtime is busy, or already gone.
-    runtime: Runtime,
+    /// Only held.
+    _runtime: OwnRuntime,
+}
+
+/// The runtime that the collector's connection lives on: one of its own, so that the last spans can be handed over while
+/// the service's runtime is busy, or already gone.
+struct OwnRuntime(Option<Runtime>);
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        // Simply dropped it would wait for its thread, which is forbidden to whoever runs on another runtime.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Pipeline {
@@ -74,20 +86,12 @@ impl Pipeline {
             .thread_name("otlp")
             .enable_all()
             .build()?;
-        let built = {
-            let _inside = runtime.enter();
-            SpanExporter::builder().with_tonic().build()
-        };
-        let exporter = match built {
-            Ok(exporter) => exporter,
-            // A runtime must not simply be dropped: the service's own may be running this.
-            Err(error) => {
-                runtime.shutdown_background();
-                return Err(error.into());
-            }
-        };
+        let handle = runtime.handle().clone();
+        let runtime = OwnRuntime(Some(runtime));
+        let _inside = handle.enter();
+        let exporter = SpanExporter::builder().with_tonic().build()?;
         let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build();
-        Ok(Self { provider, runtime })
+        Ok(Self { provider, _runtime: runtime })
     }
 
     /// Hands over what is left, within that time.
@@ -95,7 +99,6 @@ impl Pipeline {
         if let Err(error) = self.provider.shutdown_with_timeout(limit) {
             tracing::warn!(%error, "the last spans were not exported");
         }
-        self.runtime.shutdown_background();
     }
 }
 

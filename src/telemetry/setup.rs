@@ -50,9 +50,15 @@ pub enum InitError {
 /// When the filter of log lines cannot be understood, or it was done before. A collector that is away or wrongly named
 /// is no error: the mail goes on without it.
 pub fn init(settings: &config::Telemetry) -> Result<Guard, InitError> {
+    let filter = filter(settings)?;
     let mut wish = Wish::read(|name| env::var(name).ok());
-    let pipeline =
-        if wish.export { Pipeline::start().map_err(|error| wish.warnings.push(error.to_string())).ok() } else { None };
+    let pipeline = match wish.export.then(Pipeline::start).transpose() {
+        Ok(pipeline) => pipeline,
+        Err(error) => {
+            wish.warnings.push(format!("no spans are exported: {error}"));
+            None
+        }
+    };
     let traces = pipeline.as_ref().map(|pipeline| {
         tracing_opentelemetry::layer()
             .with_tracer(pipeline.provider.tracer("postrider"))
@@ -63,7 +69,7 @@ pub fn init(settings: &config::Telemetry) -> Result<Guard, InitError> {
             .with_filter(filter_fn(is_exported))
     });
     tracing_subscriber::registry()
-        .with(lines(settings.log_format).with_filter(filter(settings)?.and(Seldom::default())))
+        .with(lines(settings.log_format).with_filter(filter.and(Seldom::default())))
         .with(traces)
         .try_init()
         .map_err(|_| InitError::AlreadyDone)?;

@@ -1,5 +1,7 @@
 //! Settings from files and environments as a user writes them.
 
+#![allow(clippy::unwrap_used)]
+
 mod mistakes;
 
 use std::{fs, path::Path, time::Duration};

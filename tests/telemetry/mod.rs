@@ -3,129 +3,24 @@
 //! Logs and traces are set up once a process, so each test runs itself again as a process of its own, in the environment
 //! that it is about: there it plays the service, here the collector and the judge.
 
-mod collector;
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use std::{
-    env,
-    net::TcpListener,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+mod collector;
+mod service;
+
+use std::{net::TcpListener, time::Instant};
 
 use collector::attribute;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use opentelemetry_proto::tonic::trace::v1::{span::SpanKind, status::StatusCode};
 use postrider::{
     config,
-    delivery::{Class, Health, Outcome, ProviderName, Scope, Verdict},
-    message::{
-        ClientId, Email, EmailAddress, Mailbox, Message, MessageId, Priority, RecipientIndex, TraceContext,
-        UnknownOutcome,
-    },
+    delivery::{Class, ProviderName},
     telemetry,
 };
-use time::OffsetDateTime;
-use tokio::process::Command;
-
-const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
-const CALLER: &str = "b7ad6b7169203331";
-const METHOD: &str = "postrider.v1.EmailService/SendEmail";
-const AS_SERVICE: &str = "POSTRIDER_TEST_AS_SERVICE";
-
-/// Whether this process is the one that plays the service.
-fn is_service() -> bool {
-    env::var_os(AS_SERVICE).is_some()
-}
-
-/// What the service said.
-struct Said {
-    out: String,
-    err: String,
-}
-
-impl Said {
-    /// The word behind `name=` on a line of its own.
-    fn value(&self, name: &str) -> &str {
-        let prefix = format!("{name}=");
-        let line = self.out.lines().find_map(|line| line.trim().strip_prefix(&prefix));
-        line.unwrap_or_else(|| panic!("no {name} in {}\n{}", self.out, self.err))
-    }
-}
-
-/// Runs that test as the service. It must end well, and soon.
-async fn run(test: &str, environment: &[(&str, &str)]) -> Said {
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", &format!("telemetry::{test}"), "--nocapture"]).env(AS_SERVICE, "1").kill_on_drop(true);
-    for (name, _) in env::vars().filter(|(name, _)| name.starts_with("OTEL_") || name == "RUST_LOG") {
-        command.env_remove(name);
-    }
-    command.envs(environment.iter().copied());
-    let output = tokio::time::timeout(Duration::from_secs(60), command.output()).await.expect("it ends").unwrap();
-    let said = Said { out: String::from_utf8(output.stdout).unwrap(), err: String::from_utf8(output.stderr).unwrap() };
-    assert!(output.status.success(), "{}\n{}", said.out, said.err);
-    assert!(said.out.contains("1 passed"), "{}", said.out);
-    said
-}
-
-fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-    pairs.iter().map(|&(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
-}
-
-fn called_with_context() -> HeaderMap {
-    headers(&[("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), ("tracestate", "shop=42")])
-}
-
-fn settings() -> config::Telemetry {
-    config::Telemetry { flush_limit: Duration::from_millis(500), ..Default::default() }
-}
-
-fn message(trace: TraceContext) -> Arc<Message> {
-    let mailbox = |address: &str| Mailbox { name: None, address: EmailAddress::parse(address).unwrap() };
-    let now = OffsetDateTime::now_utc();
-    let email = Email {
-        from: mailbox("from@example.com"),
-        to: vec![mailbox("to@example.com")],
-        cc: vec![],
-        bcc: vec![],
-        reply_to: vec![],
-        subject: "Confidential".into(),
-        text: Some("Confidential".into()),
-        html: None,
-        attachments: vec![],
-        headers: vec![],
-        tags: vec![],
-        metadata: Default::default(),
-        document_type: None,
-    };
-    Arc::new(Message {
-        id: MessageId::new_at(now),
-        client: ClientId::new("shop"),
-        accepted_at: now,
-        correlation_id: "order-7".into(),
-        trace,
-        priority: Priority::Normal,
-        unknown_outcome: UnknownOutcome::Resend,
-        email,
-    })
-}
-
-/// A call that brings a message.
-fn accept(headers: &HeaderMap) -> Arc<Message> {
-    let call = telemetry::server_span(METHOD, headers);
-    call.in_scope(|| {
-        tracing::info_span!(target: "h2::client", "a library's span").in_scope(|| {});
-        message(telemetry::accept_context(headers))
-    })
-}
-
-/// An attempt at it, made by whoever has the message now; what it sends as `traceparent`.
-fn attempt(message: &Message, class: Class) -> String {
-    let span = telemetry::attempt_span(message, &ProviderName::new("relay"));
-    let traceparent = telemetry::traceparent(&span, message);
-    let verdict = Verdict::new(class, Scope::Provider, "421 4.3.0", "to@example.com said Confidential");
-    telemetry::end_attempt(&span, &Outcome::uniform(&[RecipientIndex(0)], &verdict, Health::Healthy));
-    traceparent
-}
+use service::{
+    CALLER, METHOD, Said, TRACE, accept, attempt, called_with_context, headers, hex, is_service, message, run, settings,
+};
 
 #[tokio::test]
 async fn attempts_belong_to_the_callers_trace() {
@@ -335,10 +230,13 @@ async fn a_log_line_is_one_json_object_and_holds_no_words_of_a_panic() {
             tracing::error!(target: "opentelemetry_sdk", "a complaint");
         }
         tracing::debug!("left out");
+        assert!(matches!(telemetry::init(&json), Err(telemetry::InitError::AlreadyDone)));
         assert!(std::thread::spawn(|| panic!("Confidential")).join().is_err());
         return guard.shutdown().await;
     }
-    let said = run("a_log_line_is_one_json_object_and_holds_no_words_of_a_panic", &[]).await;
+    // Nobody listens there: what matters is that a second set-up with an export ends without harm.
+    let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1"), ("OTEL_TRACES_SAMPLER", "always_off")];
+    let said = run("a_log_line_is_one_json_object_and_holds_no_words_of_a_panic", &environment).await;
     let lines: Vec<serde_json::Value> =
         said.err.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
     let messages: Vec<&str> = lines.iter().map(|line| line["message"].as_str().unwrap()).collect();
@@ -348,6 +246,14 @@ async fn a_log_line_is_one_json_object_and_holds_no_words_of_a_panic() {
     assert!(!said.err.contains("Confidential") && !said.err.contains("example.com"), "{}", said.err);
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+#[tokio::test]
+async fn a_filter_of_lines_that_cannot_be_understood_is_refused() {
+    if is_service() {
+        let error = telemetry::init(&settings()).err().map(|error| error.to_string());
+        println!("\nerror={}", error.unwrap_or_default());
+        return;
+    }
+    let environment = [("RUST_LOG", "loud,,=x"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")];
+    let said = run("a_filter_of_lines_that_cannot_be_understood_is_refused", &environment).await;
+    assert!(said.value("error").starts_with("RUST_LOG says \"loud,,=x\", expected"), "{}", said.out);
 }
