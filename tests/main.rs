@@ -1,5 +1,7 @@
 //! The integration tests, in one program so that they are linked once.
 
+mod config;
 mod http;
 mod map;
 mod support;
+mod telemetry;

@@ -1,25 +1,28 @@
-//! The Postgres database.
+//! The Postgres database's settings.
+//!
+//! Owns how it is reached; no statement.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use secrecy::SecretString;
-use serde::Deserialize;
+
+use super::section::{Section, Visitor};
 
 /// The Postgres database that holds the outbox.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug)]
 pub struct Database {
-    /// `postgres://user:password@host:port/database`. Secret, since it holds the password.
+    /// `postgres://user:password@host:port/database`. Secret, since it holds the password. After [`super::load`] it is
+    /// there.
     pub url: Option<SecretString>,
-    /// A file that holds the URL, instead of `url`.
-    pub url_file: Option<std::path::PathBuf>,
-    /// The schema that the tables are in.
+    /// A file that holds the URL, instead of `url`. After [`super::load`] its content is in `url`.
+    pub url_file: Option<PathBuf>,
+    /// The schema that the tables are in, `postrider` by default.
     pub schema: String,
-    /// The most connections of one process. None is held while a provider is spoken to: two are enough to work, more
-    /// let more calls commit at once.
+    /// The most connections of one process, 10 by default. None is held while a provider is spoken to: two are enough
+    /// to work, more let more calls commit at once.
     pub max_connections: u32,
-    /// The longest wait for a connection.
-    #[serde(with = "humantime_serde")]
+    /// The longest wait for a connection, 5 s by default. Longer: calls wait out a longer shortage, and learn later
+    /// that the database is away.
     pub acquire_timeout: Duration,
 }
 
@@ -31,6 +34,23 @@ impl Default for Database {
             schema: "postrider".into(),
             max_connections: 10,
             acquire_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Section for Database {
+    fn visit(self, v: &mut impl Visitor) -> Self {
+        let (url, url_file) = v.secret(("url", "url_file"), self.url, self.url_file);
+        Self {
+            url,
+            url_file,
+            schema: v.any("schema", self.schema),
+            max_connections: v.within("max_connections", self.max_connections, 2..=1000),
+            acquire_timeout: v.within(
+                "acquire_timeout",
+                self.acquire_timeout,
+                Duration::from_millis(100)..=Duration::from_secs(300),
+            ),
         }
     }
 }

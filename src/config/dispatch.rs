@@ -1,40 +1,41 @@
-//! How messages are claimed, sent and tried again.
+//! How messages are claimed and sent: the settings.
+//!
+//! Owns the figures of the dispatcher.
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use super::section::{Section, Visitor};
 
 /// How messages are claimed and sent.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug)]
 pub struct Dispatch {
-    /// How many messages are sent at once by one process.
+    /// How many messages are sent at once by one process, 128 by default. More: a slow provider holds up less, and more
+    /// memory and connections are used.
     pub concurrency: usize,
-    /// How many messages one claim takes at most.
+    /// How many messages one claim takes at most, 100 by default. More: fewer statements a message, and more that
+    /// another process has to take over when this one dies.
     pub claim_size: usize,
-    /// How long the dispatcher waits between two looks while there is work.
-    #[serde(with = "humantime_serde")]
+    /// How long the dispatcher waits between two looks while there is work, 50 ms by default. Shorter: more statements.
     pub poll_shortest: Duration,
-    /// How long it waits when nothing is due. A message accepted by this process is seen at once; one accepted by
-    /// another process after this time at the latest.
-    #[serde(with = "humantime_serde")]
+    /// How long it waits when nothing is due, 2 s by default. A message accepted by this process is seen at once; one
+    /// accepted by another process after this time at the latest. Longer: fewer statements of an idle process.
     pub poll_longest: Duration,
-    /// How long a message belongs to a dispatcher that says nothing. Longer: a crashed process's messages wait longer.
-    #[serde(with = "humantime_serde")]
+    /// How long a message belongs to a dispatcher that says nothing, 30 s by default. Longer: a crashed process's
+    /// messages wait longer. Shorter: a process that hesitates loses its messages, and they may be sent twice.
     pub lease: Duration,
-    /// How often a lease is renewed while a send lasts.
-    #[serde(with = "humantime_serde")]
+    /// How often a lease is renewed while a send lasts, 10 s by default; less than half the lease, so that one renewal
+    /// may fail.
     pub lease_renewal: Duration,
-    /// The longest one attempt may take.
-    #[serde(with = "humantime_serde")]
+    /// The longest one attempt may take, 20 min by default. It must hold a provider's own timeouts, which tell better
+    /// how far an attempt came.
     pub attempt_timeout: Duration,
-    /// How many outcomes one settle writes at most.
+    /// How many outcomes one settle writes at most, 100 by default. More: fewer statements, larger transactions.
     pub settle_size: usize,
-    /// How long an outcome waits for others to be written together.
-    #[serde(with = "humantime_serde")]
+    /// How long an outcome waits for others to be written together, 2 ms by default. Longer: fewer statements, and more
+    /// messages whose outcome is unknown when the process is killed.
     pub settle_delay: Duration,
-    /// How long a process that is told to stop lets sends finish.
-    #[serde(with = "humantime_serde")]
+    /// How long a process that is told to stop lets sends finish, 30 s by default. Longer: fewer unknown outcomes, a
+    /// slower stop. It must end before the supervisor kills the process.
     pub drain_limit: Duration,
 }
 
@@ -55,46 +56,21 @@ impl Default for Dispatch {
     }
 }
 
-/// How often and how long a message is tried.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Retry {
-    /// How many rounds through the chain are spent on a message before a person gets it.
-    pub max_rounds: u32,
-    /// The pause after the first round; after round n it is n times this, if `growth` is `linear`.
-    #[serde(with = "humantime_serde")]
-    pub pause: Duration,
-    /// How the pause grows.
-    pub growth: Growth,
-    /// The longest pause.
-    #[serde(with = "humantime_serde")]
-    pub ceiling: Duration,
-    /// How far a pause is moved at random, as a part of it, so that what failed together is not tried together.
-    pub jitter: f64,
-    /// How long a message may wait in all before a person gets it.
-    #[serde(with = "humantime_serde")]
-    pub longest_wait: Duration,
-}
-
-/// How the pause grows.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub enum Growth {
-    /// Round n is followed by n times the pause.
-    Linear,
-    /// Each pause is twice the one before.
-    Exponential,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
+impl Section for Dispatch {
+    fn visit(self, v: &mut impl Visitor) -> Self {
+        let (ms, s) = (Duration::from_millis, Duration::from_secs);
+        let (minute, hour, day) = (s(60), s(60 * 60), s(24 * 60 * 60));
         Self {
-            max_rounds: 10,
-            pause: Duration::from_secs(60),
-            growth: Growth::Linear,
-            ceiling: Duration::from_secs(60 * 60),
-            jitter: 0.1,
-            longest_wait: Duration::from_secs(3 * 24 * 60 * 60),
+            concurrency: v.within("concurrency", self.concurrency, 1..=10_000),
+            claim_size: v.within("claim_size", self.claim_size, 1..=1000),
+            poll_shortest: v.within("poll_shortest", self.poll_shortest, ms(1)..=minute),
+            poll_longest: v.within("poll_longest", self.poll_longest, ms(1)..=hour),
+            lease: v.within("lease", self.lease, ms(500)..=hour),
+            lease_renewal: v.within("lease_renewal", self.lease_renewal, ms(50)..=hour),
+            attempt_timeout: v.within("attempt_timeout", self.attempt_timeout, ms(100)..=day),
+            settle_size: v.within("settle_size", self.settle_size, 1..=1000),
+            settle_delay: v.within("settle_delay", self.settle_delay, ms(0)..=s(1)),
+            drain_limit: v.within("drain_limit", self.drain_limit, ms(0)..=hour),
         }
     }
 }

@@ -1,19 +1,22 @@
-//! The gRPC server.
+//! The gRPC server's settings.
+//!
+//! Owns its address and its limits on calls.
 
 use std::{net::SocketAddr, time::Duration};
 
-use serde::Deserialize;
+use super::section::{Section, Visitor};
 
 /// Where and how the gRPC server listens.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug)]
 pub struct Server {
-    /// The address it listens on. Calls are not authenticated: anything but loopback is refused.
+    /// The address it listens on, `127.0.0.1:50051` by default; port 0 takes any free one. Calls are not
+    /// authenticated: anything but loopback is refused.
     pub listen: SocketAddr,
-    /// The largest request, in bytes. Larger calls are refused before they are read.
+    /// The largest request in bytes, 40 MiB by default. Larger calls are refused before they are read. Higher: bigger
+    /// messages, and more memory for each call under way.
     pub max_request_bytes: usize,
-    /// The longest time a call may take; a caller's shorter deadline holds.
-    #[serde(with = "humantime_serde")]
+    /// The longest time a call may take, 30 s by default; a caller's shorter deadline holds. Longer: callers wait
+    /// longer before they learn that the database is away.
     pub call_timeout: Duration,
 }
 
@@ -23,6 +26,20 @@ impl Default for Server {
             listen: SocketAddr::from(([127, 0, 0, 1], 50051)),
             max_request_bytes: 40 * 1024 * 1024,
             call_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Section for Server {
+    fn visit(self, v: &mut impl Visitor) -> Self {
+        Self {
+            listen: v.any("listen", self.listen),
+            max_request_bytes: v.within("max_request_bytes", self.max_request_bytes, 64 * 1024..=1024 * 1024 * 1024),
+            call_timeout: v.within(
+                "call_timeout",
+                self.call_timeout,
+                Duration::from_millis(100)..=Duration::from_secs(600),
+            ),
         }
     }
 }

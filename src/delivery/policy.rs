@@ -5,7 +5,10 @@ use std::time::Duration;
 use time::OffsetDateTime;
 
 use super::{Class, ProviderName, Round, Status};
-use crate::message::{RecipientIndex, UnknownOutcome};
+use crate::{
+    config,
+    message::{RecipientIndex, UnknownOutcome},
+};
 
 /// How often and how long a message is tried.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,6 +132,22 @@ pub fn next(standing: &Standing, round: &Round, policy: &RetryPolicy, now: Offse
         ask_first: provider_to_ask_first(round, &open),
         open,
         round_spent,
+    }
+}
+
+impl From<&config::Retry> for RetryPolicy {
+    fn from(retry: &config::Retry) -> Self {
+        Self {
+            max_rounds: retry.max_rounds,
+            pause: retry.pause,
+            growth: match retry.growth {
+                config::Growth::Linear => Growth::Linear,
+                config::Growth::Exponential => Growth::Exponential,
+            },
+            ceiling: retry.ceiling,
+            jitter: retry.jitter,
+            longest_wait: retry.longest_wait,
+        }
     }
 }
 
