@@ -4,6 +4,7 @@
 
 pub mod http;
 pub mod registry;
+pub mod smtp;
 
 use std::{sync::Arc, time::Duration};
 

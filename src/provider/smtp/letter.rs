@@ -1,0 +1,99 @@
+//! A message as SMTP takes it: envelope and bytes, checked so that nothing in them can end a command or the content.
+//!
+//! Owns what may go over the wire; sends nothing.
+
+use lettre::Address;
+
+use super::fault::Decline;
+use crate::{
+    message::{EmailAddress, Message, RecipientIndex, mime},
+    provider::Submission,
+};
+
+/// A message as SMTP takes it.
+pub(super) struct Letter {
+    /// The reverse path.
+    pub(super) from: Address,
+    /// The bytes; every line ends with CRLF.
+    pub(super) content: Vec<u8>,
+    /// Whether a server without SMTPUTF8 cannot carry it to anybody.
+    pub(super) needs_smtputf8: bool,
+    message: std::sync::Arc<Message>,
+}
+
+impl Letter {
+    /// The letter of a submission.
+    pub(super) fn new(submission: &Submission) -> Result<Self, Decline> {
+        let message = submission.message.clone();
+        let content = mime::render(&message).map_err(|_| Decline::UnsafeContent)?;
+        if has_bare_line_end(&content) {
+            return Err(Decline::UnsafeContent);
+        }
+        let from = &message.email.from.address;
+        let needs_smtputf8 = !from.is_ascii() || !content.is_ascii();
+        let from = path(from).ok_or(Decline::UnsafeContent)?;
+        Ok(Self { from, content, needs_smtputf8, message })
+    }
+
+    /// The forward path of a recipient; `None` if it cannot be written in a command.
+    pub(super) fn recipient(&self, index: RecipientIndex) -> Option<Address> {
+        path(&self.message.email.recipient(index)?.address)
+    }
+
+    /// Whether one of those recipients has a non-ASCII address.
+    pub(super) fn has_non_ascii(&self, recipients: &[RecipientIndex]) -> bool {
+        recipients.iter().any(|&index| self.message.email.recipient(index).is_some_and(|r| !r.address.is_ascii()))
+    }
+
+    /// The content as it is handed to lettre, which ends it with CRLF itself.
+    pub(super) fn content_without_last_line_end(&self) -> &[u8] {
+        self.content.strip_suffix(b"\r\n").unwrap_or(&self.content)
+    }
+}
+
+/// The address as a path in a command. It was parsed before it came here; that nothing in it can end the path or the
+/// line is made sure of once more, because more than this message depends on it.
+fn path(address: &EmailAddress) -> Option<Address> {
+    let quoted = address.local().len() >= 2 && address.local().starts_with('"') && address.local().ends_with('"');
+    let breaks_out = |c: char| c.is_control() || (!quoted && matches!(c, ' ' | '<' | '>'));
+    let domain_breaks_out = |c: char| c.is_control() || matches!(c, ' ' | '<' | '>');
+    let is_safe = !address.local().is_empty()
+        && !address.local().contains(breaks_out)
+        && !address.domain().contains(domain_breaks_out);
+    is_safe.then(|| Address::new_dangerous(address.local(), address.domain()))
+}
+
+/// Whether there is a CR or an LF that is not part of a CRLF. Servers disagree on what ends a line there, and what is
+/// text for one is a second message for another.
+fn has_bare_line_end(content: &[u8]) -> bool {
+    let mut previous = 0;
+    let mut bare = false;
+    for &byte in content {
+        bare |= (byte == b'\n') != (previous == b'\r');
+        previous = byte;
+    }
+    bare || previous == b'\r'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_crlf_ends_a_line() {
+        let table: [(&[u8], bool); 9] = [
+            (b"", false),
+            (b"a\r\nb\r\n", false),
+            (b"\r\n\r\n", false),
+            (b"a\nb", true),
+            (b"a\rb", true),
+            (b"a\r\r\n", true),
+            (b"\n", true),
+            (b"a\r", true),
+            (b"a\r\n\n.\r\n", true),
+        ];
+        for (content, expected) in table {
+            assert_eq!(has_bare_line_end(content), expected, "{content:?}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The server's address, how it is secured and who we are there: from settings to a conversation that is ready for
+//! MAIL.
+//!
+//! Owns name resolution, the socket and TLS; speaks through [`Session`].
+
+use std::{path::PathBuf, sync::Arc};
+
+use lettre::transport::smtp::extension::ClientId;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject};
+use secrecy::SecretString;
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::{Instant, timeout_at},
+};
+use tokio_rustls::TlsConnector;
+
+use super::{
+    fault::{Decline, Fault, Loss, Stage},
+    session::{Limits, Login, Session},
+    wire::Wire,
+};
+use crate::config::{self, SmtpTls};
+
+/// Settings of an SMTP provider that cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum SmtpSettingsError {
+    /// The host name is none.
+    #[error("host is not a host name or an address")]
+    Host,
+    /// The name for EHLO is none.
+    #[error("hello_name is not a host name or an address")]
+    HelloName,
+    /// There is a user name and no password.
+    #[error("username is given without password or password_file")]
+    NoPassword,
+    /// The trusted certificates cannot be read.
+    #[error("ca_file {path} cannot be read: {reason}")]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The TLS library does not work.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(rustls::Error),
+}
+
+/// A server and our account there.
+pub(super) struct Relay {
+    host: String,
+    port: u16,
+    security: Security,
+    hello_name: ClientId,
+    login: Option<Login>,
+}
+
+/// How the connection is secured.
+enum Security {
+    StartTls(Tls),
+    Implicit(Tls),
+    None,
+}
+
+struct Tls {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
+impl Relay {
+    /// The relay of those settings.
+    pub(super) fn new(
+        settings: &config::SmtpProvider,
+        password: Option<SecretString>,
+    ) -> Result<Self, SmtpSettingsError> {
+        let login = match (&settings.username, password) {
+            (Some(_), None) => return Err(SmtpSettingsError::NoPassword),
+            (Some(username), Some(password)) => {
+                Some(Login { username: username.clone(), password, mechanism: settings.auth })
+            }
+            (None, _) => None,
+        };
+        let security = match settings.tls {
+            SmtpTls::Starttls => Security::StartTls(Tls::new(settings)?),
+            SmtpTls::Implicit => Security::Implicit(Tls::new(settings)?),
+            SmtpTls::None => Security::None,
+        };
+        let default_port = if settings.tls == SmtpTls::Implicit { 465 } else { 587 };
+        Ok(Self {
+            host: settings.host.clone(),
+            port: settings.port.unwrap_or(default_port),
+            security,
+            hello_name: hello_name(settings.hello_name.as_deref())?,
+            login,
+        })
+    }
+
+    /// Opens a conversation, up to where MAIL may follow.
+    pub(super) async fn open(&self, limits: &Limits) -> Result<Session, Fault> {
+        let wire = self.dial(limits).await?;
+        if let Security::Implicit(tls) = &self.security {
+            tls.secure(&wire, limits).await?;
+        }
+        let mut session = Session::greet(wire, &self.hello_name, limits).await?;
+        if let Security::StartTls(tls) = &self.security {
+            session.ask_for_tls(limits).await?;
+            tls.secure(&session.wire, limits).await?;
+            session.greet_again(&self.hello_name, limits).await?;
+        }
+        if let Some(login) = &self.login {
+            session.authenticate(login, limits).await?;
+        }
+        Ok(session)
+    }
+
+    /// Connects to the first of the host's addresses that answers. Each gets an equal share of the time left, so that
+    /// one which swallows packets does not take it all.
+    async fn dial(&self, limits: &Limits) -> Result<Wire, Fault> {
+        let lost = |loss| Fault::lost(Stage::Connect, loss);
+        let until = limits.until(limits.connect);
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        let addresses: Vec<_> = match timeout_at(until, lookup_host((host, self.port))).await {
+            Err(_) => return Err(lost(Loss::Timeout)),
+            Ok(Err(_)) => return Err(lost(Loss::Resolve)),
+            Ok(Ok(addresses)) => addresses.collect(),
+        };
+        let mut last = Loss::Resolve;
+        for (address, to_try) in addresses.iter().zip((1..=addresses.len()).rev()) {
+            let now = Instant::now();
+            let share = until.saturating_duration_since(now) / u32::try_from(to_try).unwrap_or(u32::MAX);
+            match timeout_at(now + share, TcpStream::connect(address)).await {
+                Err(_) => last = Loss::Timeout,
+                Ok(Err(error)) => last = Loss::Connect(error.kind()),
+                Ok(Ok(socket)) => match socket.set_nodelay(true).and_then(|()| Wire::new(socket)) {
+                    Ok(wire) => return Ok(wire),
+                    Err(error) => last = Loss::Connect(error.kind()),
+                },
+            }
+        }
+        Err(lost(last))
+    }
+}
+
+impl Tls {
+    fn new(settings: &config::SmtpProvider) -> Result<Self, SmtpSettingsError> {
+        let host = settings.host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let name = ServerName::try_from(host).map_err(|_| SmtpSettingsError::Host)?;
+        let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        if let Some(path) = &settings.ca_file {
+            let unreadable = |reason: String| SmtpSettingsError::CaFile { path: path.clone(), reason };
+            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))? {
+                let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+                roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
+            }
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(SmtpSettingsError::Tls)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Self { connector: TlsConnector::from(Arc::new(config)), name })
+    }
+
+    async fn secure(&self, wire: &Wire, limits: &Limits) -> Result<(), Fault> {
+        let handshake = wire.secure(&self.connector, self.name.clone());
+        let error = match timeout_at(limits.until(limits.connect), handshake).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(_) => return Err(Fault::lost(Stage::Tls, Loss::Timeout)),
+        };
+        Err(match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            None => Fault::lost(Stage::Tls, Loss::of_io(&error)),
+            Some(rustls::Error::AlertReceived(_)) => Fault::lost(Stage::Tls, Loss::Tls),
+            Some(reason) => Fault::declined(Stage::Tls, Decline::BadTls(reason.to_string())),
+        })
+    }
+}
+
+/// The name for EHLO: what is set, else the machine's own.
+fn hello_name(set: Option<&str>) -> Result<ClientId, SmtpSettingsError> {
+    let Some(name) = set else { return Ok(ClientId::default()) };
+    let bare = name.trim_start_matches('[').trim_end_matches(']').trim_start_matches("IPv6:");
+    let is_name = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
+    };
+    match bare.parse() {
+        Ok(std::net::IpAddr::V4(address)) => Ok(ClientId::Ipv4(address)),
+        Ok(std::net::IpAddr::V6(address)) => Ok(ClientId::Ipv6(address)),
+        Err(_) if is_name(name) => Ok(ClientId::Domain(name.to_owned())),
+        Err(_) => Err(SmtpSettingsError::HelloName),
+    }
+}
