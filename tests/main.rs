@@ -5,3 +5,5 @@ mod http;
 mod map;
 mod support;
 mod telemetry;
+//! The tests that need something outside this process: sockets, programs, a database.
+mod smtp;

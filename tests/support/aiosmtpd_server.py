@@ -1,0 +1,45 @@
+"""An SMTP server of aiosmtpd: STARTTLS required, then AUTH. Arguments: certificate file, key file.
+
+Writes its port, then for each message a line of JSON: recipients and the content in base64.
+"""
+import base64, json, ssl, sys, warnings
+
+warnings.simplefilter("ignore")
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult, SMTP
+
+
+class Print:
+    async def handle_RCPT(self, server, session, envelope, address, options):
+        if address.startswith("unknown"):
+            return "550 5.1.1 no such user"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, server, session, envelope):
+        content = base64.b64encode(envelope.original_content).decode()
+        print(json.dumps({"to": envelope.rcpt_tos, "content": content}), flush=True)
+        return "250 2.0.0 OK: queued as AIO12345"
+
+
+def authenticate(server, session, envelope, mechanism, data):
+    right = data.login == b"user" and data.password == b"secret"
+    return AuthResult(success=right, handled=right)
+
+
+class Here(Controller):
+    def factory(self):
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(sys.argv[1], sys.argv[2])
+        return SMTP(self.handler, hostname="localhost", tls_context=tls, require_starttls=True,
+                    auth_required=True, authenticator=authenticate, enable_SMTPUTF8=True)
+
+    def _trigger_server(self):
+        pass
+
+
+controller = Here(Print(), hostname="127.0.0.1", port=0)
+controller.start()
+print(controller.server.sockets[0].getsockname()[1], flush=True)
+sys.stdin.read()
+controller.stop()
