@@ -3,7 +3,6 @@
 mod config;
 mod http;
 mod map;
+mod smtp;
 mod support;
 mod telemetry;
-//! The tests that need something outside this process: sockets, programs, a database.
-mod smtp;

@@ -42,7 +42,7 @@ impl Server {
             .arg(script)
             .arg(certificate.file())
             .arg(certificate.directory.path().join("key.pem"))
-            .stdin(Stdio::piped())
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -146,7 +146,7 @@ async fn a_non_ascii_address_needs_smtputf8() {
     let peer = SmtpPeer::start([]).await;
     let outcome = send(&settings(peer.address), message_to(&["one", "пошта"], "Hello\r\n")).await;
     let seen = peer.seen();
-    assert_eq!(seen.stored.iter().all(|content| content.is_ascii()), true);
+    assert!(seen.stored.iter().all(|content| content.is_ascii()));
     assert!(classes(&outcome).contains(&Class::UnfitHere));
     assert!(!seen.commands[0].iter().any(|command| command.contains("пошта")));
 

@@ -2,10 +2,9 @@
 
 Writes its port, then for each message a line of JSON: recipients and the content in base64.
 """
-import base64, json, ssl, sys, warnings
+import asyncio, base64, json, ssl, sys, warnings
 
 warnings.simplefilter("ignore")
-from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, SMTP
 
 
@@ -27,19 +26,19 @@ def authenticate(server, session, envelope, mechanism, data):
     return AuthResult(success=right, handled=right)
 
 
-class Here(Controller):
-    def factory(self):
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(sys.argv[1], sys.argv[2])
-        return SMTP(self.handler, hostname="localhost", tls_context=tls, require_starttls=True,
-                    auth_required=True, authenticator=authenticate, enable_SMTPUTF8=True)
-
-    def _trigger_server(self):
-        pass
+tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+tls.load_cert_chain(sys.argv[1], sys.argv[2])
 
 
-controller = Here(Print(), hostname="127.0.0.1", port=0)
-controller.start()
-print(controller.server.sockets[0].getsockname()[1], flush=True)
-sys.stdin.read()
-controller.stop()
+def conversation():
+    return SMTP(Print(), hostname="localhost", tls_context=tls, require_starttls=True, auth_required=True,
+                authenticator=authenticate, enable_SMTPUTF8=True)
+
+
+async def serve():
+    server = await asyncio.get_running_loop().create_server(conversation, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+asyncio.run(serve())

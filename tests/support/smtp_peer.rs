@@ -32,6 +32,8 @@ pub enum Act {
     StoreAndClose,
     /// Never answers, until the client goes away.
     Silence,
+    /// Does not even read any more.
+    Stall,
 }
 
 pub fn say(reply: &str) -> Act {
@@ -160,7 +162,7 @@ impl Conversation {
             socket.set_zero_linger()?;
         }
         let mut stream: BufReader<Box<dyn Stream>> = BufReader::new(Box::new(socket));
-        if let (true, Some(tls)) = (self.script.implicit_tls, self.script.tls.take()) {
+        if let Some(tls) = self.script.tls.take_if(|_| self.script.implicit_tls) {
             stream = BufReader::new(Box::new(tls.accept(stream.into_inner()).await?));
         }
         self.perform("banner", "220 peer ESMTP", &mut stream).await?;
@@ -242,8 +244,11 @@ impl Conversation {
                 tokio::io::copy_buf(stream, &mut tokio::io::sink()).await?;
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            Act::Stall => std::future::pending().await,
         };
-        stream.write_all(format!("{reply}\r\n").as_bytes()).await?;
+        // In Latin-1, so that a script can hold bytes that are not UTF-8.
+        let bytes: Vec<u8> = reply.chars().map(|c| u8::try_from(c).expect("Latin-1")).chain(*b"\r\n").collect();
+        stream.write_all(&bytes).await?;
         stream.flush().await?;
         if closes { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(reply) }
     }

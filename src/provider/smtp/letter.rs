@@ -2,6 +2,8 @@
 //!
 //! Owns what may go over the wire; sends nothing.
 
+use std::sync::Arc;
+
 use lettre::Address;
 
 use super::fault::Decline;
@@ -18,14 +20,17 @@ pub(super) struct Letter {
     pub(super) content: Vec<u8>,
     /// Whether a server without SMTPUTF8 cannot carry it to anybody.
     pub(super) needs_smtputf8: bool,
-    message: std::sync::Arc<Message>,
+    message: Arc<Message>,
 }
 
 impl Letter {
     /// The letter of a submission.
     pub(super) fn new(submission: &Submission) -> Result<Self, Decline> {
-        let message = submission.message.clone();
-        let content = mime::render(&message).map_err(|_| Decline::UnsafeContent)?;
+        let content = mime::render(&submission.message).map_err(|_| Decline::UnsafeContent)?;
+        Self::of(submission.message.clone(), content)
+    }
+
+    fn of(message: Arc<Message>, content: Vec<u8>) -> Result<Self, Decline> {
         if has_bare_line_end(&content) {
             return Err(Decline::UnsafeContent);
         }
@@ -77,7 +82,48 @@ fn has_bare_line_end(content: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use time::OffsetDateTime;
+
     use super::*;
+    use crate::message::{ClientId, Email, Mailbox, MessageId, Priority, TraceContext, UnknownOutcome};
+
+    fn message() -> Arc<Message> {
+        let mailbox = |address| Mailbox { name: None, address: EmailAddress::parse(address).expect("an address") };
+        let now = OffsetDateTime::UNIX_EPOCH;
+        Arc::new(Message {
+            id: MessageId::new_at(now),
+            client: ClientId::new("default"),
+            accepted_at: now,
+            correlation_id: String::new(),
+            trace: TraceContext::default(),
+            priority: Priority::Normal,
+            unknown_outcome: UnknownOutcome::Resend,
+            email: Email {
+                from: mailbox("from@sender.example"),
+                to: vec![mailbox("to@there.example")],
+                cc: Vec::new(),
+                bcc: Vec::new(),
+                reply_to: Vec::new(),
+                subject: String::new(),
+                text: None,
+                html: None,
+                attachments: Vec::new(),
+                headers: Vec::new(),
+                tags: Vec::new(),
+                metadata: Default::default(),
+                document_type: None,
+            },
+        })
+    }
+
+    #[test]
+    fn content_that_could_hold_a_second_message_is_never_sent() {
+        for end in [&b"\n.\r\n"[..], b"\r\n.\n", b"\r.\r", b"\n.\n", b"\r\n.\r"] {
+            let content = [b"Subject: a\r\n\r\nb", end, b"MAIL FROM:<evil@there.example>\r\n"].concat();
+            assert_eq!(Letter::of(message(), content).err(), Some(Decline::UnsafeContent), "{end:?}");
+        }
+        assert!(Letter::of(message(), b"Subject: a\r\n\r\n.\r\n".to_vec()).is_ok());
+    }
 
     #[test]
     fn only_crlf_ends_a_line() {

@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn replies_are_read_as_servers_write_them() {
         let long = format!("250 {}\r\n", "x".repeat(5_000));
-        let table: [(&str, Option<(&str, &str, usize)>); 13] = [
+        let table = [
             ("250 OK\r\n", Some(("250", "OK", 0))),
             ("250\r\n", Some(("250", "", 0))),
             ("250 OK\n", Some(("250", "OK", 0))),

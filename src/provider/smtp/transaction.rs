@@ -8,7 +8,7 @@ use lettre::transport::smtp::{
     commands::{Data, Mail, Rcpt, Rset},
     extension::{MailBodyParameter, MailParameter},
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{timeout, timeout_at};
 
 use super::{
     classify::{Judgement, accepted, is_envelope_full, judge, worse},
@@ -130,16 +130,7 @@ impl Session {
 
     /// DATA, the content, the final dot and its reply.
     async fn content(&mut self, letter: &Letter, limits: &Limits) -> Result<Reply, Fault> {
-        let go_ahead = self.ask(Stage::Data, Data, limits).await?;
-        match go_ahead.code {
-            354 if self.in_step => {}
-            _ if go_ahead.is_refusal() => return Err(Fault::reply(Stage::Data, go_ahead)),
-            // The replies are not those to our commands: what came after the dot could be another's too.
-            _ => {
-                self.in_step = false;
-                return Err(Fault::lost(Stage::Data, Loss::Garbled));
-            }
-        }
+        self.ask_for_content(limits).await?;
         self.messages += 1;
         self.begin();
         let mut chunks = letter.content_without_last_line_end().chunks(CHUNK);
@@ -154,25 +145,40 @@ impl Session {
         });
         let result = timeout_at(limits.until(limits.data), self.connection.message_iter(parts)).await;
         if stage == Stage::Body {
-            let until = limits.until(PARTING_WORDS).max(Instant::now());
-            let heard_out = timeout_at(until, self.connection.read_response()).await.is_ok();
+            let heard_out = timeout(PARTING_WORDS, self.connection.read_response()).await.is_ok();
             tracing::debug!(heard_out, "the content could not be written to its end");
         }
         let reply = self.conclude(stage, result)?;
-        match reply.is_done() && stage == Stage::FinalDot {
-            true => {
-                self.transaction_open = false;
-                Ok(reply)
-            }
-            false if reply.is_refusal() => {
-                self.transaction_open = false;
-                self.in_step &= stage == Stage::FinalDot;
-                Err(Fault::reply(stage, reply))
-            }
-            false => {
+        self.transaction_open = false;
+        // A reply before the dot is no acceptance, and what follows it is out of step.
+        self.in_step &= stage == Stage::FinalDot;
+        match reply {
+            reply if reply.is_done() && stage == Stage::FinalDot => Ok(reply),
+            reply if reply.is_refusal() => Err(Fault::reply(stage, reply)),
+            _ => {
                 self.in_step = false;
                 Err(Fault::lost(stage, Loss::Garbled))
             }
+        }
+    }
+
+    /// DATA, and the reply that the content may come.
+    async fn ask_for_content(&mut self, limits: &Limits) -> Result<(), Fault> {
+        let go_ahead = self.ask(Stage::Data, Data, limits).await?;
+        if go_ahead.code == 354 && self.in_step {
+            return Ok(());
+        }
+        if go_ahead.is_refusal() {
+            return Err(Fault::reply(Stage::Data, go_ahead));
+        }
+        // The replies are not those to our commands: one after the dot could be another's too. A refusal together with
+        // the 354 is a server that goes down at this moment.
+        self.in_step = false;
+        let heard = self.wire.heard();
+        let second = Reply::parse(&heard).and_then(|(_, rest)| Reply::parse(rest));
+        match second {
+            Some((reply, _)) if reply.is_refusal() => Err(Fault::reply(Stage::Body, reply)),
+            _ => Err(Fault::lost(Stage::Data, Loss::Garbled)),
         }
     }
 }

@@ -77,7 +77,7 @@ impl Wire {
 
     /// Whether nobody listens in: it is TLS, or does not leave this machine.
     pub(super) fn is_private(&self) -> bool {
-        matches!(self.state().stream, Some(Stream::Tls(_))) || self.peer.ip().is_loopback()
+        matches!(self.state().stream, Some(Stream::Tls(_))) || is_this_machine(self.peer)
     }
 
     /// Whether the server has said nothing unasked for and has not closed it, as far as this machine has heard.
@@ -93,6 +93,10 @@ impl Wire {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_this_machine(peer: SocketAddr) -> bool {
+    peer.ip().to_canonical().is_loopback()
 }
 
 impl State {
@@ -159,5 +163,27 @@ impl AsyncTokioStream for Wire {
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_loopback_address_is_this_machine() {
+        let table = [
+            ("127.0.0.1:25", true),
+            ("127.8.9.1:25", true),
+            ("[::1]:25", true),
+            ("[::ffff:127.0.0.1]:25", true),
+            ("10.0.0.1:25", false),
+            ("192.0.2.1:25", false),
+            ("[fe80::1]:25", false),
+            ("0.0.0.0:25", false),
+        ];
+        for (peer, expected) in table {
+            assert_eq!(is_this_machine(peer.parse().expect("an address")), expected, "{peer}");
+        }
     }
 }
