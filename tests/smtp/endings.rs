@@ -81,6 +81,12 @@ async fn a_connection_broken_within_the_content_is_definitely_not_sent() {
 }
 
 #[tokio::test]
+async fn a_server_that_goes_down_as_it_asks_for_the_content_has_no_message() {
+    let script = Script::default().on("DATA", say("354 go ahead\r\n421 4.3.2 going down"));
+    assert_eq!(ends(script, settings).await, (Class::Unavailable, "421 4.3.2".to_owned(), FAILING, 0));
+}
+
+#[tokio::test]
 async fn a_421_at_each_stage_drops_the_connection() {
     let table = [
         ("banner", Class::Unavailable, FAILING),
@@ -150,7 +156,7 @@ async fn without_time_left_the_server_is_not_asked_and_not_blamed() {
 #[tokio::test]
 async fn strange_replies_are_read_where_they_can_be() {
     let long = format!("250 {}", "x".repeat(3_000));
-    let accepted = ["250", "250-2.0.0 first\r\n250 2.0.0 queued as ABC123", &long, "250 gr\u{fc}n"];
+    let accepted = ["250", "250-2.0.0 first\r\n250 2.0.0 queued as ABC123", &long, "250-gr\u{fc}n\r\n250 gr\u{fc}n"];
     for reply in accepted {
         let peer = SmtpPeer::start([Script::default().on(".", Act::StoreAndSay(reply.to_owned()))]).await;
         let outcome = send(&settings(peer.address), message()).await;

@@ -9,7 +9,7 @@ use postrider::{
 };
 
 use super::{
-    message, provider, settings,
+    impatient, message, provider, settings,
     smtp_peer::{Act, Script, SmtpPeer, say},
     verdict,
 };
@@ -121,6 +121,28 @@ async fn a_send_that_is_dropped_never_gives_its_connection_to_the_next_message()
         assert_eq!(class(&relay).await, Class::Accepted, "{moment}");
         assert_eq!(peer.seen().commands.len(), 2, "{moment}");
     }
+}
+
+#[tokio::test]
+async fn a_connection_with_a_reply_outstanding_is_not_used_again() {
+    for moment in ["MAIL", "RCPT", "DATA", "."] {
+        let peer = SmtpPeer::start([Script::default().on(moment, Act::Silence)]).await;
+        let relay = provider(&impatient(peer.address));
+        assert_ne!(class(&relay).await, Class::Accepted, "{moment}");
+        peer.wait(|seen| seen.ended == [0]).await;
+        assert_eq!(class(&relay).await, Class::Accepted, "{moment}");
+        assert_eq!(peer.seen().commands.len(), 2, "{moment}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_is_not_utf_8_leaves_the_connection_in_step() {
+    let script = Script::default().on(".", Act::StoreAndSay("250-gr\u{fc}n\r\n250 gr\u{fc}n".to_owned()));
+    let peer = SmtpPeer::start([script]).await;
+    let relay = provider(&settings(peer.address));
+    assert_eq!(class(&relay).await, Class::Accepted);
+    assert_eq!(class(&relay).await, Class::Accepted);
+    assert_eq!(peer.seen().commands.len(), 1);
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// At that moment: `banner`, `body` (after the 354), `.`, or a command that begins so. Each rule holds once, and
+    /// At that moment: `banner`, `body` (the content begins), `.`, or a command that begins so. Each rule holds once, and
     /// rules for the same moment hold one after the other.
     pub fn on(mut self, moment: &'static str, act: Act) -> Self {
         self.rules.push((moment, act));
@@ -205,7 +205,10 @@ impl Conversation {
     async fn content(&mut self, stream: &mut BufReader<Box<dyn Stream>>) -> io::Result<()> {
         match self.script.act("body") {
             Act::Usual => {}
-            act => drop(self.do_it(act, "", stream).await?),
+            act => {
+                stream.fill_buf().await?;
+                self.do_it(act, "", stream).await?;
+            }
         }
         let mut content = Vec::new();
         while !content.ends_with(b"\r\n.\r\n") && content != b".\r\n" {

@@ -221,3 +221,43 @@ fn loss<T>(result: &Result<Result<T, lettre::transport::smtp::Error>, Elapsed>, 
 fn encoded_line(text: &str) -> String {
     format!("{}\r\n", BASE64_STANDARD.encode(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn credentials_are_not_sent_in_clear_text_to_another_machine() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let server = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.expect("a connection");
+            socket.write_all(b"220 hello\r\n").await.expect("a listener");
+            let mut hello = [0; 100];
+            let said = socket.read(&mut hello).await.expect("EHLO");
+            socket.write_all(b"250-hello\r\n250 AUTH PLAIN LOGIN\r\n").await.expect("a listener");
+            let mut more = String::new();
+            socket.read_to_string(&mut more).await.expect("the end");
+            (said, more)
+        });
+        let socket = TcpStream::connect(address).await.expect("a connection");
+        let wire = Wire::as_if_at(([192, 0, 2, 1], 587).into(), socket).expect("a wire");
+        let patience = Duration::from_secs(10);
+        let deadline = Instant::now() + patience;
+        let limits = Limits { connect: patience, command: patience, data: patience, deadline };
+        let name = ClientId::Domain("client.example".to_owned());
+        let Ok(mut session) = Session::greet(wire, &name, &limits).await else { panic!("not greeted") };
+
+        let login = Login { username: "user".to_owned(), password: "secret".into(), mechanism: None };
+        let refused = session.authenticate(&login, &limits).await;
+        assert!(matches!(refused, Err(Fault { cause: Cause::Declined(Decline::ClearText), .. })));
+        drop(session);
+        let (said, more) = server.await.expect("the server's end");
+        assert_eq!((said, more.as_str()), ("EHLO client.example\r\n".len(), ""));
+    }
+}

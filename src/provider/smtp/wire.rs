@@ -50,6 +50,12 @@ impl Wire {
         Ok(Self { state: Arc::new(Mutex::new(state)), peer })
     }
 
+    /// The wire as if the server were at that address.
+    #[cfg(test)]
+    pub(super) fn as_if_at(peer: SocketAddr, socket: TcpStream) -> io::Result<Self> {
+        Ok(Self { peer, ..Self::new(socket)? })
+    }
+
     /// Turns it to TLS. After an error it cannot be used any more.
     pub(super) async fn secure(&self, tls: &TlsConnector, name: ServerName<'static>) -> io::Result<()> {
         let Some(Stream::Plain(socket)) = self.state().stream.take() else {
@@ -168,7 +174,29 @@ impl fmt::Debug for Wire {
 
 #[cfg(test)]
 mod tests {
+    use tokio::{io::AsyncWriteExt, net::TcpListener, task::yield_now};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_wire_is_quiet_until_the_server_says_something_or_closes_it() {
+        for says in [&b"250 stray\r\n"[..], b""] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("its address");
+            let wire = Wire::new(TcpStream::connect(address).await.expect("a connection")).expect("a wire");
+            let (mut server, _) = listener.accept().await.expect("a connection");
+            assert!(wire.is_quiet());
+            server.write_all(says).await.expect("a listener");
+            drop(server);
+            let heard = async {
+                while wire.is_quiet() {
+                    yield_now().await;
+                }
+            };
+            let patience = std::time::Duration::from_secs(10);
+            assert!(tokio::time::timeout(patience, heard).await.is_ok(), "{says:?}");
+        }
+    }
 
     #[test]
     fn only_a_loopback_address_is_this_machine() {
