@@ -1,0 +1,3 @@
+//! The sandbox's parts, spoken to by clients that are not the sandbox's own.
+
+mod postgres;
