@@ -40,6 +40,7 @@ pub(super) struct Gate {
 }
 
 struct Door {
+    shut: bool,
     listener: Option<TcpListener>,
     waiting: Option<Waker>,
     connections: CancellationToken,
@@ -53,7 +54,8 @@ impl Gate {
         let held = bind(wanted).map_err(failed)?;
         let address = held.local_addr().map_err(failed)?;
         let listener = bind(address).and_then(|socket| socket.listen(BACKLOG)).map_err(failed)?;
-        let door = Door { listener: Some(listener), waiting: None, connections: CancellationToken::new() };
+        let connections = CancellationToken::new();
+        let door = Door { shut: false, listener: Some(listener), waiting: None, connections };
         Ok(Self {
             address,
             _held: held,
@@ -80,10 +82,16 @@ impl Gate {
         door.connections.cancel();
     }
 
+    /// Closes for good: `open` does nothing any more.
+    pub(super) fn shut(&self) {
+        self.door().shut = true;
+        self.close();
+    }
+
     /// From now on connections are taken.
     pub(super) fn open(&self) -> Result<(), SandboxError> {
         let mut door = self.door();
-        if door.listener.is_some() {
+        if door.shut || door.listener.is_some() {
             return Ok(());
         }
         let _context = self.runtime.enter();
@@ -185,6 +193,14 @@ mod tests {
         gate.open().expect("opening twice is no matter");
         TcpStream::connect(gate.address()).await.expect("it is open again");
         accepting.abort();
+    }
+
+    #[tokio::test]
+    async fn a_gate_that_was_shut_stays_closed() {
+        let gate = Gate::open_at(None).expect("a free port");
+        gate.shut();
+        gate.open().expect("nothing is done");
+        TcpStream::connect(gate.address()).await.expect_err("it is closed");
     }
 
     #[tokio::test]

@@ -9,11 +9,11 @@
 mod error;
 mod fault;
 mod gate;
-//pub mod http;
+pub mod http;
 pub mod inbox;
 mod pattern;
 pub mod postgres;
-//pub mod smtp;
+pub mod smtp;
 
 pub use error::SandboxError;
 pub use fault::{FaultSwitch, FaultSyntaxError, SwitchError};

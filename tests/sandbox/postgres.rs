@@ -81,7 +81,7 @@ async fn what_was_committed_survives_both_ways_to_stop_on_the_same_port() {
 #[tokio::test]
 async fn a_given_folder_keeps_the_data_and_belongs_to_one_at_a_time() {
     let place = tempfile::tempdir().expect("a folder");
-    reachable(place.path());
+    set_mode(place.path(), 0o755);
     let dir = place.path().join("cluster");
     let postgres = Postgres::start(quick(Some(&dir))).await.expect("Postgres starts");
     postgres.create_database("kept").await.expect("created");
@@ -123,11 +123,11 @@ async fn a_setting_that_postgres_refuses_is_told_with_its_log() {
 
 #[tokio::test]
 async fn a_folder_that_the_account_cannot_enter_is_named() {
-    if !rustix_is_root() {
+    if !is_root() {
         return;
     }
-    // `tempdir` makes folders that only their owner, root, can enter.
     let place = tempfile::tempdir().expect("a folder");
+    set_mode(place.path(), 0o700);
     let error = Postgres::start(quick(Some(&place.path().join("cluster")))).await.expect_err("out of reach");
     assert!(matches!(error, SandboxError::Unreachable { .. }), "{error}");
     assert!(error.to_string().contains("postgres"), "{error}");
@@ -136,7 +136,7 @@ async fn a_folder_that_the_account_cannot_enter_is_named() {
 #[tokio::test]
 async fn a_killed_program_takes_its_postgres_with_it_and_the_next_goes_on_with_the_data() {
     let place = tempfile::tempdir().expect("a folder");
-    reachable(place.path());
+    set_mode(place.path(), 0o755);
     let dir = place.path().join("cluster");
     let (mut program, pid) = start_to_be_killed(&dir);
     assert!(is_running(pid));
@@ -201,11 +201,11 @@ fn folder_of(pid: u32) -> PathBuf {
     data.parent().expect("the cluster's folder").to_owned()
 }
 
-fn reachable(folder: &Path) {
+fn set_mode(folder: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("ours");
+    fs::set_permissions(folder, fs::Permissions::from_mode(mode)).expect("ours");
 }
 
-fn rustix_is_root() -> bool {
+fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

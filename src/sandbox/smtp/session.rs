@@ -1,0 +1,355 @@
+//! One SMTP session (RFC 5321) from the greeting to the end.
+//!
+//! Owns the order of commands and the replies; what a fault does happens here, stage by stage.
+
+use std::{io, sync::Arc, time::Duration};
+
+use tokio::time::{sleep, timeout};
+
+use super::{
+    auth,
+    fault::{Fault, Reply, Stage},
+    path::PathArguments,
+    service::{Envelope, Service},
+    wire::{CommandLine, Data, Stream, Wire},
+};
+
+/// How long a silent client is waited for (RFC 5321, section 4.5.3.2.7).
+const PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// One session.
+pub(super) struct Session {
+    service: Arc<Service>,
+    wire: Wire,
+    secure: bool,
+    greeted: bool,
+    authenticated: bool,
+    envelope: Option<Envelope>,
+}
+
+/// How the session goes on after a command.
+enum Next {
+    Go,
+    StartTls,
+    End,
+}
+
+/// What the fault that is on does at a stage.
+enum Turn {
+    /// Nothing: the server replies as it would.
+    Usual,
+    /// The server has replied by the fault.
+    Replied,
+    /// The session is over.
+    Over,
+}
+
+/// Serves a connection to its end. An error is the connection's.
+pub(super) async fn serve(service: Arc<Service>, stream: Box<dyn Stream>) -> io::Result<()> {
+    let mut stream = stream;
+    let mut secure = false;
+    if service.implicit_tls {
+        stream = under_tls(&service, stream).await?;
+        secure = true;
+    }
+    let mut session = Session::new(service, stream, secure);
+    if !session.greet().await? {
+        return Ok(());
+    }
+    while session.run().await? {
+        // STARTTLS begins the session anew, without a second greeting (RFC 3207, section 4.2).
+        let Session { service, wire, .. } = session;
+        let stream = under_tls(&service, wire.into_stream()).await?;
+        session = Session::new(service, stream, true);
+    }
+    session.wire.flush().await
+}
+
+async fn under_tls(service: &Service, stream: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {
+    let acceptor = service.tls.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+    Ok(Box::new(timeout(PATIENCE, acceptor.accept(stream)).await??))
+}
+
+impl Session {
+    fn new(service: Arc<Service>, stream: Box<dyn Stream>, secure: bool) -> Self {
+        let wire = Wire::new(stream);
+        Self { service, wire, secure, greeted: false, authenticated: false, envelope: None }
+    }
+
+    async fn greet(&mut self) -> io::Result<bool> {
+        match self.meet(Stage::Banner).await? {
+            Turn::Usual => self.wire.reply(format_args!("220 {} ESMTP postrider sandbox", self.service.name)),
+            // A greeting other than 220 is followed by QUIT at most (RFC 5321, section 3.1).
+            Turn::Replied => {}
+            Turn::Over => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes commands until the session ends; says whether it goes on under TLS.
+    async fn run(&mut self) -> io::Result<bool> {
+        loop {
+            let line = match timeout(PATIENCE, self.wire.command()).await? {
+                Ok(CommandLine::Line(line)) => line,
+                Ok(CommandLine::Malformed) => {
+                    self.wire.reply("500 5.5.2 a command is one line that ends in CRLF");
+                    continue;
+                }
+                Ok(CommandLine::Endless) => {
+                    self.wire.reply("500 5.5.2 line too long");
+                    return Ok(false);
+                }
+                Ok(CommandLine::Closed) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            match self.obey(&line).await? {
+                Next::Go => {}
+                Next::StartTls => return Ok(true),
+                Next::End => return Ok(false),
+            }
+        }
+    }
+
+    async fn obey(&mut self, line: &str) -> io::Result<Next> {
+        let (verb, arguments) = line.split_once(' ').unwrap_or((line, ""));
+        match verb.to_ascii_uppercase().as_str() {
+            "EHLO" => self.hello(arguments, true).await,
+            "HELO" => self.hello(arguments, false).await,
+            "STARTTLS" => self.start_tls().await,
+            "AUTH" => self.authenticate(arguments).await,
+            "MAIL" => self.mail(arguments).await,
+            "RCPT" => self.rcpt(arguments).await,
+            "DATA" => self.data(arguments).await,
+            "RSET" => {
+                self.envelope = None;
+                self.say("250 2.0.0 forgotten")
+            }
+            "NOOP" => self.say("250 2.0.0 nothing done"),
+            "VRFY" => self.say("252 2.0.0 try to deliver to it"),
+            "QUIT" => {
+                self.wire.reply("221 2.0.0 bye");
+                Ok(Next::End)
+            }
+            _ => self.say("500 5.5.1 no such command"),
+        }
+    }
+
+    async fn hello(&mut self, name: &str, extended: bool) -> io::Result<Next> {
+        if let Some(next) = self.interrupt(Stage::Hello).await? {
+            return Ok(next);
+        }
+        if name.trim().is_empty() {
+            return self.say("501 5.5.4 and who are you?");
+        }
+        self.greeted = true;
+        self.envelope = None;
+        if !extended {
+            return self.say(format!("250 {}", self.service.name));
+        }
+        let mut lines = vec![self.service.name.to_string(), format!("SIZE {}", self.service.max_bytes)];
+        lines.extend(["8BITMIME", "PIPELINING", "ENHANCEDSTATUSCODES", "SMTPUTF8"].map(str::to_owned));
+        if self.service.tls.is_some() && !self.secure {
+            lines.push("STARTTLS".to_owned());
+        } else if self.service.credentials.is_some() {
+            lines.push("AUTH PLAIN LOGIN".to_owned());
+        }
+        let last = lines.pop().unwrap_or_default();
+        for line in lines {
+            self.wire.reply(format_args!("250-{line}"));
+        }
+        self.say(format!("250 {last}"))
+    }
+
+    async fn start_tls(&mut self) -> io::Result<Next> {
+        if let Some(next) = self.interrupt(Stage::StartTls).await? {
+            return Ok(next);
+        }
+        if self.service.tls.is_none() || self.secure {
+            return self.say("502 5.5.1 no TLS here");
+        }
+        self.wire.reply("220 2.0.0 go ahead");
+        self.wire.flush().await?;
+        Ok(Next::StartTls)
+    }
+
+    async fn authenticate(&mut self, arguments: &str) -> io::Result<Next> {
+        if let Some(next) = self.interrupt(Stage::Auth).await? {
+            return Ok(next);
+        }
+        let Some(credentials) = self.service.credentials.clone() else {
+            return self.say("502 5.5.1 no authentication here");
+        };
+        if self.service.tls.is_some() && !self.secure {
+            return self.say("538 5.7.11 encryption is required");
+        }
+        if self.authenticated || self.envelope.is_some() {
+            return self.say("503 5.5.1 not now");
+        }
+        match auth::exchange(&mut self.wire, arguments, &credentials).await? {
+            auth::Verdict::Known => {
+                self.authenticated = true;
+                self.say("235 2.7.0 welcome")
+            }
+            auth::Verdict::Unknown => self.say("535 5.7.8 wrong user name or password"),
+            auth::Verdict::Malformed => self.say("501 5.5.2 that is no base64"),
+            auth::Verdict::NoSuchMechanism => self.say("504 5.5.4 no such mechanism"),
+        }
+    }
+
+    async fn mail(&mut self, arguments: &str) -> io::Result<Next> {
+        if let Some(next) = self.interrupt(Stage::Mail).await? {
+            return Ok(next);
+        }
+        if !self.greeted {
+            return self.say("503 5.5.1 EHLO first");
+        }
+        if self.envelope.is_some() {
+            return self.say("503 5.5.1 there is a sender already");
+        }
+        if self.service.credentials.is_some() && !self.authenticated {
+            return self.say("530 5.7.0 authentication required");
+        }
+        let Some(path) = PathArguments::parse(arguments, "FROM") else {
+            return self.say("501 5.1.7 MAIL FROM:<address>");
+        };
+        let mut envelope = Envelope { sender: path.address.to_owned(), ..Envelope::default() };
+        for (name, value) in path.parameters {
+            match (name.to_ascii_uppercase().as_str(), value) {
+                ("SIZE", Some(size)) => match size.parse::<usize>() {
+                    Ok(size) if size <= self.service.max_bytes => {}
+                    Ok(_) => return self.say("552 5.3.4 too large"),
+                    Err(_) => return self.say("501 5.5.4 SIZE is a number"),
+                },
+                ("BODY", Some(body)) if ["7BIT", "8BITMIME"].contains(&body.to_ascii_uppercase().as_str()) => {}
+                ("SMTPUTF8", None) => envelope.smtputf8 = true,
+                ("AUTH", Some(_)) if self.service.credentials.is_some() => {}
+                _ => return self.say("555 5.5.4 no such parameter"),
+            }
+        }
+        if !envelope.smtputf8 && !envelope.sender.is_ascii() {
+            return self.say("553 5.6.7 SMTPUTF8 is needed");
+        }
+        self.envelope = Some(envelope);
+        self.say("250 2.1.0 ok")
+    }
+
+    async fn rcpt(&mut self, arguments: &str) -> io::Result<Next> {
+        if let Some(next) = self.interrupt(Stage::Rcpt).await? {
+            return Ok(next);
+        }
+        let fault = self.service.fault();
+        let Some(envelope) = &mut self.envelope else { return self.say("503 5.5.1 MAIL first") };
+        let path = match PathArguments::parse(arguments, "TO") {
+            Some(path) if !path.address.is_empty() => path,
+            _ => return self.say("501 5.1.3 RCPT TO:<address>"),
+        };
+        if !path.parameters.is_empty() {
+            return self.say("555 5.5.4 no such parameter");
+        }
+        if !envelope.smtputf8 && !path.address.is_ascii() {
+            return self.say("553 5.6.7 SMTPUTF8 is needed");
+        }
+        if envelope.recipients.len() >= self.service.max_recipients {
+            return self.say("452 4.5.3 too many recipients");
+        }
+        match &*fault {
+            Fault::RejectRecipient(pattern) if pattern.matches(path.address) => self.say("550 5.1.1 no such mailbox"),
+            Fault::DeferRecipient(pattern) if pattern.matches(path.address) => self.say("450 4.2.0 greylisted"),
+            _ => {
+                envelope.recipients.push(path.address.to_owned());
+                self.say("250 2.1.5 ok")
+            }
+        }
+    }
+
+    async fn data(&mut self, arguments: &str) -> io::Result<Next> {
+        if let Some(next) = self.interrupt(Stage::Data).await? {
+            return Ok(next);
+        }
+        if !arguments.is_empty() {
+            return self.say("501 5.5.4 DATA has no arguments");
+        }
+        let envelope = match self.envelope.take() {
+            Some(envelope) if !envelope.recipients.is_empty() => envelope,
+            // Without a recipient the client may still send RCPT.
+            envelope => {
+                self.envelope = envelope;
+                return self.say("503 5.5.1 RCPT first");
+            }
+        };
+        self.wire.reply("354 end with a dot on a line of its own");
+        let data = timeout(PATIENCE, self.wire.data(self.service.max_bytes)).await??;
+        self.dot(envelope, data).await
+    }
+
+    /// Replies to the end of the data.
+    async fn dot(&mut self, envelope: Envelope, data: Data) -> io::Result<Next> {
+        let data = match data {
+            Data::Whole(data) => data,
+            Data::TooLarge => return self.say("552 5.3.4 too large"),
+            Data::LineTooLong => return self.say("554 5.6.0 a line is longer than 998 octets"),
+            Data::Closed => return Ok(Next::End),
+        };
+        let fault = self.service.fault();
+        let late = match &*fault {
+            Fault::DropAfterDot { stored } => {
+                if *stored {
+                    self.service.keep(envelope, data);
+                }
+                return Ok(Next::End);
+            }
+            Fault::Delay { stage: Stage::Dot, by } => *by,
+            _ => match self.interrupt(Stage::Dot).await? {
+                Some(next) => return Ok(next),
+                None => Duration::ZERO,
+            },
+        };
+        let number = self.service.keep(envelope, data);
+        if !late.is_zero() {
+            sleep(late).await;
+        }
+        self.say(format!("250 2.0.0 kept as {}-{number}", self.service.name))
+    }
+
+    /// Lets the fault have its turn; gives how to go on if the server is not to reply as usual.
+    async fn interrupt(&mut self, stage: Stage) -> io::Result<Option<Next>> {
+        Ok(match self.meet(stage).await? {
+            Turn::Usual => None,
+            Turn::Replied => Some(Next::Go),
+            Turn::Over => Some(Next::End),
+        })
+    }
+
+    async fn meet(&mut self, at: Stage) -> io::Result<Turn> {
+        let fault = self.service.fault();
+        match &*fault {
+            Fault::Silent { stage } if *stage == at => {
+                self.wire.flush().await?;
+                self.wire.swallow().await?;
+                Ok(Turn::Over)
+            }
+            Fault::Drop { stage } if *stage == at => Ok(Turn::Over),
+            Fault::Delay { stage, by } if *stage == at => {
+                // What was replied before is not late.
+                self.wire.flush().await?;
+                sleep(*by).await;
+                Ok(Turn::Usual)
+            }
+            Fault::Status { stage, reply } if *stage == at => {
+                self.wire.reply(reply);
+                Ok(if is_last(at, reply) { Turn::Over } else { Turn::Replied })
+            }
+            _ => Ok(Turn::Usual),
+        }
+    }
+
+    fn say(&mut self, reply: impl std::fmt::Display) -> io::Result<Next> {
+        self.wire.reply(reply);
+        Ok(Next::Go)
+    }
+}
+
+/// Whether the connection is closed after the reply: after 421, and after a greeting that greets nobody.
+fn is_last(stage: Stage, reply: &Reply) -> bool {
+    reply.code == 421 || (stage == Stage::Banner && reply.code != 220)
+}
