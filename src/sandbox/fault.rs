@@ -54,10 +54,15 @@ pub(super) fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Writes a duration as [`parse_duration`] reads it.
-pub(super) struct Milliseconds(pub(super) Duration);
+pub(super) struct Written(pub(super) Duration);
 
-impl fmt::Display for Milliseconds {
+impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}ms", self.0.as_millis())
+        let milliseconds = self.0.as_millis();
+        if milliseconds.is_multiple_of(1_000) {
+            write!(f, "{}s", milliseconds / 1_000)
+        } else {
+            write!(f, "{milliseconds}ms")
+        }
     }
 }

@@ -56,13 +56,7 @@ impl Gate {
         let listener = bind(address).and_then(|socket| socket.listen(BACKLOG)).map_err(failed)?;
         let connections = CancellationToken::new();
         let door = Door { shut: false, listener: Some(listener), waiting: None, connections };
-        Ok(Self {
-            address,
-            _held: held,
-            runtime: Handle::current(),
-            door: Mutex::new(door),
-            taken: AtomicU64::new(0),
-        })
+        Ok(Self { address, _held: held, runtime: Handle::current(), door: Mutex::new(door), taken: AtomicU64::new(0) })
     }
 
     /// Where it is.
@@ -162,26 +156,19 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio::io::AsyncReadExt;
 
     use super::*;
 
     #[tokio::test]
     async fn a_closed_gate_refuses_cuts_what_is_open_and_opens_again_as_the_same_port() {
-        let gate = Arc::new(Gate::open_at(None).expect("a free port"));
-        let accepting = tokio::spawn({
-            let gate = gate.clone();
-            async move {
-                loop {
-                    let (stream, cut) = gate.accept().await;
-                    cut.cancelled().await;
-                    drop(stream);
-                }
-            }
+        let gate = Gate::open_at(None).expect("a free port");
+        let (open, (stream, cut)) = tokio::join!(TcpStream::connect(gate.address()), gate.accept());
+        let mut open = open.expect("it is open");
+        tokio::spawn(async move {
+            cut.cancelled().await;
+            drop(stream);
         });
-        let mut open = TcpStream::connect(gate.address()).await.expect("it is open");
         gate.close();
         assert_eq!(open.read(&mut [0; 8]).await.expect("closed in good order"), 0);
         // Many, since a connection to a free port of one's own machine now and then connects to itself.
@@ -191,8 +178,8 @@ mod tests {
         }
         gate.open().expect("the port is still ours");
         gate.open().expect("opening twice is no matter");
-        TcpStream::connect(gate.address()).await.expect("it is open again");
-        accepting.abort();
+        let (again, _) = tokio::join!(TcpStream::connect(gate.address()), gate.accept());
+        again.expect("it is open again");
     }
 
     #[tokio::test]

@@ -220,7 +220,13 @@ impl Inbox {
     }
 
     fn find(&self, wanted: impl Fn(&Mail) -> bool) -> Vec<Arc<Mail>> {
-        self.shelf().places.iter().filter_map(|place| place.mail.as_ref()).filter(|mail| wanted(mail)).cloned().collect()
+        self.shelf()
+            .places
+            .iter()
+            .filter_map(|place| place.mail.as_ref())
+            .filter(|mail| wanted(mail))
+            .cloned()
+            .collect()
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {

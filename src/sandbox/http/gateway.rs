@@ -144,7 +144,8 @@ pub(super) async fn answer(
     if method != Method::POST {
         return refusal(StatusCode::METHOD_NOT_ALLOWED, "METHOD", "mails are posted").into_response();
     }
-    let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let is_json =
+        headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     if !is_json {
         return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "MEDIA_TYPE", "mails are JSON").into_response();
     }

@@ -43,12 +43,7 @@ impl Ledger {
     }
 
     /// Writes down what became of the recipients, and the id that is given out.
-    pub(super) fn write<'a>(
-        &mut self,
-        key: &str,
-        id: Option<&str>,
-        fates: impl Iterator<Item = (&'a str, Fate)>,
-    ) {
+    pub(super) fn write<'a>(&mut self, key: &str, id: Option<&str>, fates: impl Iterator<Item = (&'a str, Fate)>) {
         if key.is_empty() {
             return;
         }

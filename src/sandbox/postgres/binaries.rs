@@ -100,7 +100,9 @@ pub(super) fn run(program: &'static str, mut command: Command) -> Result<Output,
 fn places() -> Vec<PathBuf> {
     let versioned = VERSIONED.iter().flat_map(|&(parent, prefix, rest)| {
         let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-        entries.filter(move |entry| entry.file_name().to_string_lossy().starts_with(prefix)).map(move |e| e.path().join(rest))
+        entries
+            .filter(move |entry| entry.file_name().to_string_lossy().starts_with(prefix))
+            .map(move |e| e.path().join(rest))
     });
     versioned.chain(PLAIN.iter().map(PathBuf::from)).collect()
 }

@@ -181,7 +181,9 @@ fn remove_leftovers() {
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
         // Only real folders of our own that nobody else may write to: in them no trap can be laid.
         let ours = entry.metadata().is_ok_and(|found| {
-            found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() && found.permissions().mode() & 0o22 == 0
+            found.is_dir()
+                && found.uid() == rustix::process::geteuid().as_raw()
+                && found.permissions().mode() & 0o22 == 0
         });
         if ours
             && is_older(&entry.path().join("lock"), BEING_MADE)

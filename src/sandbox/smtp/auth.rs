@@ -20,11 +20,7 @@ pub(super) enum Verdict {
 }
 
 /// Carries out the exchange that the arguments of AUTH begin.
-pub(super) async fn exchange(
-    wire: &mut Wire,
-    arguments: &str,
-    credentials: &SmtpCredentials,
-) -> io::Result<Verdict> {
+pub(super) async fn exchange(wire: &mut Wire, arguments: &str, credentials: &SmtpCredentials) -> io::Result<Verdict> {
     let mut words = arguments.split_ascii_whitespace();
     let mechanism = words.next().unwrap_or_default().to_ascii_uppercase();
     let initial = words.next();

@@ -108,6 +108,7 @@ impl SmtpSink {
             max_bytes: options.max_bytes,
             max_recipients: options.max_recipients,
             fault: RwLock::default(),
+            headers: service::header_parser(),
         });
         let serving = tokio::spawn(accept(gate.clone(), service.clone())).abort_handle();
         Ok(Self { shared: Arc::new(Shared { service, gate, switching: Mutex::default() }), serving })

@@ -24,9 +24,9 @@ impl<'a> PathArguments<'a> {
         if !after.is_empty() && !after.starts_with(' ') {
             return None;
         }
-        let parameters = after.split_ascii_whitespace().map(|parameter| {
-            parameter.split_once('=').map_or((parameter, None), |(name, value)| (name, Some(value)))
-        });
+        let parameters = after
+            .split_ascii_whitespace()
+            .map(|parameter| parameter.split_once('=').map_or((parameter, None), |(name, value)| (name, Some(value))));
         Some(Self { address: mailbox(&rest[..end])?, parameters: parameters.collect() })
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
-use mail_parser::{MessageParser, MimeHeaders as _, parsers::MessageStream};
+use mail_parser::{HeaderName, MessageParser};
 use tokio_rustls::TlsAcceptor;
 
 use super::{Fault, SmtpCredentials};
@@ -21,6 +21,8 @@ pub(super) struct Service {
     pub(super) max_bytes: usize,
     pub(super) max_recipients: usize,
     pub(super) fault: RwLock<Arc<Fault>>,
+    /// Reads the two headers that the inbox shows and passes over the others.
+    pub(super) headers: MessageParser,
 }
 
 /// The envelope of a mail.
@@ -43,7 +45,7 @@ impl Service {
 
     /// Keeps a mail; gives its number, an earlier one's if it arrived before.
     pub(super) fn keep(&self, envelope: Envelope, data: Bytes) -> u64 {
-        let (message_id, subject) = read_headers(&data);
+        let (message_id, subject) = self.read_headers(&data);
         self.inbox.receive(Arrival {
             provider: self.name.clone(),
             sender: envelope.sender,
@@ -55,12 +57,15 @@ impl Service {
             content: Content::Mime(data),
         })
     }
+
+    /// Message-ID and subject, empty where there is none.
+    fn read_headers(&self, data: &[u8]) -> (String, String) {
+        let Some(mail) = self.headers.parse_headers(data) else { return Default::default() };
+        (mail.message_id().unwrap_or_default().to_owned(), mail.subject().unwrap_or_default().to_owned())
+    }
 }
 
-/// Message-ID and subject, empty where there is none.
-fn read_headers(data: &[u8]) -> (String, String) {
-    let parsed = MessageParser::default().parse_headers(data);
-    let message_id = parsed.as_ref().and_then(|message| message.message_id()).unwrap_or_default().to_owned();
-    let subject = parsed.as_ref().and_then(|message| message.subject()).unwrap_or_default().to_owned();
-    (message_id, subject)
+/// What reads Message-ID and subject.
+pub(super) fn header_parser() -> MessageParser {
+    MessageParser::new().header_id(HeaderName::MessageId).header_text(HeaderName::Subject).default_header_ignore()
 }

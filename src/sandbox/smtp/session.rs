@@ -53,16 +53,14 @@ pub(super) async fn serve(service: Arc<Service>, stream: Box<dyn Stream>) -> io:
         secure = true;
     }
     let mut session = Session::new(service, stream, secure);
-    if !session.greet().await? {
-        return Ok(());
-    }
-    while session.run().await? {
+    let greeted = session.greet().await?;
+    while greeted && session.run().await? {
         // STARTTLS begins the session anew, without a second greeting (RFC 3207, section 4.2).
         let Session { service, wire, .. } = session;
         let stream = under_tls(&service, wire.into_stream()).await?;
         session = Session::new(service, stream, true);
     }
-    session.wire.flush().await
+    session.wire.close().await
 }
 
 async fn under_tls(service: &Service, stream: Box<dyn Stream>) -> io::Result<Box<dyn Stream>> {

@@ -81,6 +81,12 @@ impl Wire {
         self.stream.flush().await
     }
 
+    /// Sends what was replied and says that nothing more comes.
+    pub(super) async fn close(mut self) -> io::Result<()> {
+        self.flush().await?;
+        self.stream.shutdown().await
+    }
+
     /// The next command line. Only CRLF ends it.
     pub(super) async fn command(&mut self) -> io::Result<CommandLine> {
         let mut seen = 0;
