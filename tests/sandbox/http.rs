@@ -120,7 +120,7 @@ async fn a_status_is_answered_with_its_retry_after_and_nothing_is_kept() {
         sink.set_fault(fault).expect("switched");
         let response = post(&client, &sink, "k1", &mail).await.expect("an answer");
         assert_eq!(response.status().as_u16(), status);
-        assert_eq!(response.headers().get("retry-after").map(|value| value.to_str().unwrap()), retry_after);
+        assert_eq!(response.headers().get("retry-after").map(|value| value.to_str().expect("text")), retry_after);
     }
     assert_eq!(sink.inbox().count(), 0);
 }

@@ -2,7 +2,7 @@
 
 use std::{
     env, fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -175,7 +175,7 @@ fn to_be_killed() {
         let starting = tokio::spawn(async move { Postgres::start(quick(dir.as_deref())).await });
         let postgres = starting.await.expect("no panic").expect("Postgres starts");
         postgres.create_database("kept").await.expect("created");
-        println!("\nstarted {}", postgres.pid().expect("it runs"));
+        writeln!(std::io::stdout(), "\nstarted {}", postgres.pid().expect("it runs")).expect("it is read");
         std::future::pending::<()>().await;
     });
 }

@@ -8,6 +8,7 @@ mod path;
 mod service;
 mod session;
 mod tls;
+mod transaction;
 mod wire;
 
 use std::{
