@@ -1,1 +1,4 @@
+//! Integration tests, one program: a part a module.
 
+mod outbox;
+mod support;
