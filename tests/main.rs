@@ -3,6 +3,7 @@
 mod config;
 mod http;
 mod map;
+mod outbox;
 mod sandbox;
 mod smtp;
 mod support;

@@ -231,6 +231,39 @@ pub enum EventKind {
     Reported,
 }
 
+impl EventKind {
+    /// Every kind.
+    pub const ALL: [EventKind; 8] = [
+        EventKind::Attempt,
+        EventKind::Takeover,
+        EventKind::Canceled,
+        EventKind::Expired,
+        EventKind::Retried,
+        EventKind::LateOutcome,
+        EventKind::GaveUp,
+        EventKind::Reported,
+    ];
+
+    /// The word used in SQL, logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EventKind::Attempt => "ATTEMPT",
+            EventKind::Takeover => "TAKEOVER",
+            EventKind::Canceled => "CANCELED",
+            EventKind::Expired => "EXPIRED",
+            EventKind::Retried => "RETRIED",
+            EventKind::LateOutcome => "LATE_OUTCOME",
+            EventKind::GaveUp => "GAVE_UP",
+            EventKind::Reported => "REPORTED",
+        }
+    }
+
+    /// The kind of that word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
 /// Why the outbox did not do it, by what the caller does next. Never carries a database error's DETAIL, which holds
 /// the values of rows.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,219 @@
+//! Accept: messages are stored, each at most once for its idempotency key.
+//!
+//! Owns the race of two calls with one key; whether a message may be sent at all was decided before.
+
+use std::collections::{HashMap, HashSet};
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    Accepted, NewMessage, Outbox, OutboxError,
+    content::{self, unknown_outcome_word},
+    error::{repeat, unreadable},
+};
+use crate::{delivery::Status, message::MessageId};
+
+/// How often the winner of a key is looked for: it can be removed between two statements, and then the key is free.
+const TRIES: u32 = 3;
+
+impl Outbox {
+    /// Stores messages and says, in their order, what became of each. What is answered is committed.
+    ///
+    /// One statement; a second one where a key was used before; two more for each lane met for the first time. Made
+    /// again with the same ids it stores nothing twice.
+    pub async fn accept(&self, messages: &[NewMessage]) -> Result<Vec<Accepted>, OutboxError> {
+        let lanes = self.lanes.of(&self.pool, messages).await?;
+        let mut answers: Vec<Option<Accepted>> = vec![None; messages.len()];
+        for _ in 0..TRIES {
+            let open: Vec<usize> = (0..messages.len()).filter(|&i| answers[i].is_none()).collect();
+            let fresh = self.store(&Columns::of(open.iter().map(|&i| (&messages[i], lanes[i])))).await?;
+            let (won, lost): (Vec<_>, Vec<_>) =
+                open.into_iter().partition(|&i| fresh.contains(&messages[i].message.id.as_uuid()));
+            for i in won {
+                answers[i] = Some(Accepted::New);
+            }
+            if lost.is_empty() {
+                break;
+            }
+            let winners = self.winners(lost.iter().filter_map(|&i| client_and_key(&messages[i]))).await?;
+            for i in lost {
+                let winner = client_and_key(&messages[i]).and_then(|key| winners.get(&key));
+                answers[i] = winner.map(|winner| winner.answer(&messages[i]));
+            }
+        }
+        let answers: Option<Vec<_>> = answers.into_iter().collect();
+        answers.ok_or_else(|| OutboxError::Unavailable("an idempotency key comes and goes too quickly".into()))
+    }
+
+    /// Stores those whose key is new, and says which they are.
+    async fn store(&self, columns: &Columns<'_>) -> Result<HashSet<Uuid>, OutboxError> {
+        let ids = repeat(|| async {
+            sqlx::query_file_scalar!(
+                "src/outbox/accept.sql",
+                &columns.id,
+                &columns.client as _,
+                &columns.accepted_at,
+                &columns.chain as _,
+                &columns.priority as _,
+                &columns.unknown_outcome as _,
+                &columns.sender as _,
+                &columns.recipients,
+                &columns.tags,
+                &columns.document_type as _,
+                &columns.correlation_id as _,
+                &columns.traceparent as _,
+                &columns.tracestate as _,
+                &columns.key as _,
+                &columns.fingerprint as _,
+                &columns.content,
+                &columns.lane,
+                &columns.send_at,
+                &columns.expire_at as _,
+                &columns.give_up_at,
+                content::VERSION
+            )
+            .fetch_all(&self.pool)
+            .await
+        })
+        .await?;
+        Ok(ids.into_iter().collect())
+    }
+
+    /// The messages that have these keys, and where they stand.
+    async fn winners<'a>(
+        &self,
+        keys: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<HashMap<(&'a str, &'a str), Winner>, OutboxError> {
+        let keys: Vec<(&str, &str)> = keys.collect();
+        let (clients, names): (Vec<&str>, Vec<&str>) = keys.iter().copied().unzip();
+        let rows = sqlx::query!(
+            r#"
+            select
+                wanted.nth as "nth!",
+                idempotency.message_id as "message_id!",
+                idempotency.fingerprint as "fingerprint!",
+                coalesce(pending.status, final.status)::text as status
+            from unnest($1::text[], $2::text[]) with ordinality as wanted (client, key, nth)
+            join idempotency
+                on idempotency.client = wanted.client
+                and idempotency.key = wanted.key
+            left join pending
+                on pending.id = idempotency.message_id
+            left join lateral (
+                select event.status
+                from event
+                where event.message_id = idempotency.message_id
+                    and event.status is not null
+                limit 1
+            ) as final on true
+            "#,
+            &clients as _,
+            &names as _
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let mut winners = HashMap::new();
+        for row in rows {
+            let id = MessageId::from_uuid(row.message_id).map_err(unreadable)?;
+            let status = row.status.as_deref().and_then(Status::parse);
+            let nth = usize::try_from(row.nth - 1).unwrap_or(usize::MAX);
+            if let Some(key) = keys.get(nth) {
+                winners.insert(*key, Winner { id, fingerprint: row.fingerprint, status });
+            }
+        }
+        Ok(winners)
+    }
+}
+
+/// The message that has a key.
+struct Winner {
+    id: MessageId,
+    fingerprint: Vec<u8>,
+    status: Option<Status>,
+}
+
+impl Winner {
+    /// What to answer to a message that came with the key of this one.
+    fn answer(&self, new: &NewMessage) -> Accepted {
+        if self.id == new.message.id {
+            // This very call, made again after its answer was lost.
+            return Accepted::New;
+        }
+        let is_same = new.idempotency.as_ref().is_some_and(|key| key.fingerprint == self.fingerprint);
+        if is_same {
+            Accepted::Duplicate { id: self.id, status: self.status }
+        } else {
+            Accepted::KeyReused { id: self.id }
+        }
+    }
+}
+
+fn client_and_key(new: &NewMessage) -> Option<(&str, &str)> {
+    new.idempotency.as_ref().map(|key| (new.message.client.as_str(), key.key.as_str()))
+}
+
+/// The messages as columns, one array each.
+#[derive(Default)]
+struct Columns<'a> {
+    id: Vec<Uuid>,
+    client: Vec<&'a str>,
+    accepted_at: Vec<OffsetDateTime>,
+    chain: Vec<&'a str>,
+    priority: Vec<&'a str>,
+    unknown_outcome: Vec<&'a str>,
+    sender: Vec<&'a str>,
+    recipients: Vec<String>,
+    tags: Vec<String>,
+    document_type: Vec<Option<&'a str>>,
+    correlation_id: Vec<&'a str>,
+    traceparent: Vec<&'a str>,
+    tracestate: Vec<&'a str>,
+    key: Vec<Option<&'a str>>,
+    fingerprint: Vec<Option<&'a [u8]>>,
+    content: Vec<Vec<u8>>,
+    lane: Vec<i32>,
+    send_at: Vec<OffsetDateTime>,
+    expire_at: Vec<Option<OffsetDateTime>>,
+    give_up_at: Vec<OffsetDateTime>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(rows: impl Iterator<Item = (&'a NewMessage, i32)>) -> Self {
+        let mut columns = Self::default();
+        for (new, lane) in rows {
+            columns.push(new, lane);
+        }
+        columns
+    }
+
+    fn push(&mut self, new: &'a NewMessage, lane: i32) {
+        let message = &*new.message;
+        self.id.push(message.id.as_uuid());
+        self.client.push(message.client.as_str());
+        self.accepted_at.push(message.accepted_at);
+        self.chain.push(&new.chain);
+        self.priority.push(message.priority.as_str());
+        self.unknown_outcome.push(unknown_outcome_word(message.unknown_outcome));
+        self.sender.push(message.email.from.address.as_str());
+        self.recipients.push(lines(message.email.recipients().map(|(_, mailbox)| mailbox.address.as_str())));
+        self.tags.push(lines(message.email.tags.iter().map(String::as_str)));
+        self.document_type.push(message.email.document_type.as_deref());
+        self.correlation_id.push(&message.correlation_id);
+        self.traceparent.push(&message.trace.traceparent);
+        self.tracestate.push(&message.trace.tracestate);
+        self.key.push(new.idempotency.as_ref().map(|key| key.key.as_str()));
+        self.fingerprint.push(new.idempotency.as_ref().map(|key| key.fingerprint.as_slice()));
+        self.content.push(content::encode(&message.email));
+        self.lane.push(lane);
+        self.send_at.push(new.send_at);
+        self.expire_at.push(new.expire_at);
+        self.give_up_at.push(new.give_up_at);
+    }
+}
+
+/// A list in one text, a line each: Postgres has no arrays of arrays of different lengths. Neither addresses nor tags
+/// contain control characters.
+fn lines<'a>(list: impl Iterator<Item = &'a str>) -> String {
+    list.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,89 @@
+//! Leases: the right of one dispatcher to one message until a time.
+//!
+//! Owns their renewal and their return; they are given out by a claim and end with a settle.
+
+use std::{collections::HashMap, time::Duration};
+
+use uuid::Uuid;
+
+use super::{Holding, Lease, Outbox, OutboxError, claim::interval, error::repeat};
+
+impl Outbox {
+    /// Lets leases last that long from now, and says of each, in their order, whether it holds. One statement.
+    pub async fn renew(&self, leases: &[Lease], length: Duration) -> Result<Vec<(Lease, Holding)>, OutboxError> {
+        let (ids, tokens) = columns(leases);
+        let rows = repeat(|| async {
+            sqlx::query!(
+                r#"
+                with held as materialized (
+                    select pending.id
+                    from unnest($1::uuid[], $2::bigint[]) as lease (id, token)
+                    join pending
+                        on pending.id = lease.id
+                        and pending.token = lease.token
+                    order by pending.id
+                    for update of pending
+                )
+                update pending
+                set due_at = now() + $3::interval
+                from held
+                where pending.id = held.id
+                returning pending.id, pending.token as "token!", pending.cancel_requested
+                "#,
+                &ids,
+                &tokens,
+                interval(length)
+            )
+            .fetch_all(&self.pool)
+            .await
+        })
+        .await?;
+        let held: HashMap<(Uuid, i64), bool> =
+            rows.into_iter().map(|row| ((row.id, row.token), row.cancel_requested)).collect();
+        let holding = |lease: &Lease| match held.get(&(lease.id.as_uuid(), lease.token)) {
+            Some(&cancel_requested) => (*lease, Holding::Held { cancel_requested }),
+            None => (*lease, Holding::Lost),
+        };
+        Ok(leases.iter().map(holding).collect())
+    }
+
+    /// Gives back messages whose sending the holder has not begun: they are due at once, as they were before the
+    /// claim, and no round is spent. Says how many it gave back; for the others the lease was lost. One statement.
+    pub async fn release(&self, leases: &[Lease]) -> Result<u64, OutboxError> {
+        let (ids, tokens) = columns(leases);
+        let released = repeat(|| async {
+            sqlx::query!(
+                r#"
+                with held as materialized (
+                    select pending.id
+                    from unnest($1::uuid[], $2::bigint[]) as lease (id, token)
+                    join pending
+                        on pending.id = lease.id
+                        and pending.token = lease.token
+                    order by pending.id
+                    for update of pending
+                )
+                update pending
+                set
+                    status = case when pending.attempts = 0 then 'NOT_YET_SENT' else 'REQUIRED_RESEND' end::status,
+                    due_at = now(),
+                    token = null,
+                    begun_at = null,
+                    provider = case when pending.ask_first then pending.provider end
+                from held
+                where pending.id = held.id
+                "#,
+                &ids,
+                &tokens
+            )
+            .execute(&self.pool)
+            .await
+        })
+        .await?;
+        Ok(released.rows_affected())
+    }
+}
+
+fn columns(leases: &[Lease]) -> (Vec<Uuid>, Vec<i64>) {
+    leases.iter().map(|lease| (lease.id.as_uuid(), lease.token)).unzip()
+}

@@ -1,0 +1,158 @@
+//! Questions: where messages stand, and when the next is due.
+//!
+//! Owns the reading of history; changes nothing.
+
+use std::time::Duration;
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    Event, EventKind, MessageStatus, Outbox, OutboxError,
+    attempts::{from_json, parse_class, parse_scope, recipients},
+    error::unreadable,
+};
+use crate::{
+    delivery::{ProviderName, Status, Verdict},
+    message::{ClientId, EmailAddress, MessageId, RecipientIndex},
+};
+
+/// A message with one line of its history; the message's own columns are the same in each.
+struct Row {
+    id: Uuid,
+    client: String,
+    status: String,
+    accepted_at: OffsetDateTime,
+    due_at: Option<OffsetDateTime>,
+    finished_at: Option<OffsetDateTime>,
+    rounds: i32,
+    chain: Option<String>,
+    provider: Option<String>,
+    correlation_id: String,
+    document_type: Option<String>,
+    recipient_count: i32,
+    /// Only in the first line.
+    recipients: Option<Vec<String>>,
+    kind: Option<String>,
+    at: Option<OffsetDateTime>,
+    round: Option<i32>,
+    event_provider: Option<String>,
+    class: Option<String>,
+    scope: Option<String>,
+    code: Option<String>,
+    detail: Option<String>,
+    provider_message_id: Option<String>,
+    duration_us: Option<i64>,
+    offered: Option<Vec<i16>>,
+    verdicts: Option<serde_json::Value>,
+}
+
+impl Outbox {
+    /// Where messages stand and how they came there, in the order of the ids. Those that are unknown, or another
+    /// client's if one is given, are left out. One statement, so that each is seen in one state.
+    pub async fn status(
+        &self,
+        ids: &[MessageId],
+        client: Option<&ClientId>,
+    ) -> Result<Vec<MessageStatus>, OutboxError> {
+        let uuids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
+        let rows = sqlx::query_file_as!(Row, "src/outbox/status.sql", &uuids, client.map(ClientId::as_str))
+            .fetch_all(&self.pool)
+            .await?;
+        let mut statuses: Vec<MessageStatus> = Vec::new();
+        for row in rows {
+            let event = row.event()?;
+            match statuses.last_mut() {
+                Some(last) if last.id.as_uuid() == row.id => last.events.extend(event),
+                _ => statuses.push(row.into_status(event)?),
+            }
+        }
+        Ok(statuses)
+    }
+
+    /// When the next message of these chains is due; in the past if one is due already.
+    pub async fn next_due(&self, chains: &[String]) -> Result<Option<OffsetDateTime>, OutboxError> {
+        let due = sqlx::query_scalar!(
+            r#"
+            select min(first.due_at) as due_at
+            from lane
+            cross join lateral (
+                select pending.due_at
+                from pending
+                where pending.lane = lane.id
+                    and pending.due_at is not null
+                order by pending.due_at
+                limit 1
+            ) as first
+            where lane.chain = any ($1)
+                and not lane.paused
+            "#,
+            chains
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(due)
+    }
+}
+
+impl Row {
+    fn into_status(self, event: Option<Event>) -> Result<MessageStatus, OutboxError> {
+        let recipients = self.recipients.unwrap_or_default();
+        Ok(MessageStatus {
+            id: MessageId::from_uuid(self.id).map_err(unreadable)?,
+            client: ClientId::new(&self.client),
+            status: Status::parse(&self.status)
+                .ok_or_else(|| unreadable(format_args!("unknown status {}", self.status)))?,
+            accepted_at: self.accepted_at,
+            due_at: self.due_at,
+            finished_at: self.finished_at,
+            rounds: u32::try_from(self.rounds).unwrap_or(0),
+            chain: self.chain,
+            provider: self.provider.as_deref().map(ProviderName::new),
+            correlation_id: self.correlation_id,
+            document_type: self.document_type,
+            recipients: recipients
+                .iter()
+                .map(|address| EmailAddress::parse(address))
+                .collect::<Result<_, _>>()
+                .map_err(|error| unreadable(format_args!("an address {error}")))?,
+            events: event.into_iter().collect(),
+        })
+    }
+
+    /// The line of the history; `None` for a message that has none yet.
+    fn event(&self) -> Result<Option<Event>, OutboxError> {
+        let (Some(kind), Some(at)) = (&self.kind, self.at) else { return Ok(None) };
+        Ok(Some(Event {
+            kind: EventKind::parse(kind).ok_or_else(|| unreadable(format_args!("unknown event {kind}")))?,
+            at,
+            duration: self.duration_us.map(|us| Duration::from_micros(u64::try_from(us).unwrap_or(0))),
+            round: self.round.and_then(|round| u32::try_from(round).ok()),
+            provider: self.event_provider.as_deref().map(ProviderName::new),
+            class: self.class.as_deref().map(parse_class).transpose()?,
+            scope: self.scope.as_deref().map(parse_scope).transpose()?,
+            code: self.code.clone(),
+            detail: self.detail.clone(),
+            provider_message_id: self.provider_message_id.clone(),
+            verdicts: self.verdicts()?,
+        }))
+    }
+
+    fn verdicts(&self) -> Result<Vec<(RecipientIndex, Verdict)>, OutboxError> {
+        if let Some(json) = &self.verdicts {
+            return from_json(json.clone());
+        }
+        let (Some(class), Some(scope)) = (&self.class, &self.scope) else { return Ok(Vec::new()) };
+        let verdict = Verdict {
+            class: parse_class(class)?,
+            scope: parse_scope(scope)?,
+            code: self.code.clone().unwrap_or_default(),
+            detail: self.detail.clone().unwrap_or_default(),
+        };
+        let offered = match &self.offered {
+            Some(offered) => recipients(offered),
+            None => (0..u16::try_from(self.recipient_count).unwrap_or(0)).map(RecipientIndex).collect(),
+        };
+        Ok(offered.into_iter().map(|recipient| (recipient, verdict.clone())).collect())
+    }
+}

@@ -1,0 +1,191 @@
+//! Settle: what rounds came to is written back, under the lease that they ran under.
+//!
+//! Owns the fence: a late outcome changes nothing newer. What happens next was decided by [`crate::delivery::next`].
+
+use std::collections::{HashMap, HashSet};
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    Lease, Outbox, OutboxError, Settled, Settlement,
+    attempts::{self, Columns},
+    error::repeat,
+};
+use crate::delivery::{Class, Next, Status};
+
+impl Outbox {
+    /// Writes back a batch of outcomes, finished and not, and says, in their order, what became of each.
+    ///
+    /// One statement; a second one where a lease no longer held. Made again after its answer was lost it writes
+    /// nothing twice.
+    pub async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, OutboxError> {
+        let held = self.settle_held(settlements).await?;
+        let is_held = |settlement: &&Settlement| held.contains(&lease_key(settlement.lease));
+        let late: Vec<&Settlement> = settlements.iter().filter(|s| !is_held(s)).collect();
+        let late = self.settle_late(&late).await?;
+        let settled = |settlement: &Settlement| match is_held(&settlement) {
+            true => Settled::Done,
+            false => late.get(&settlement.lease).copied().unwrap_or(Settled::Gone),
+        };
+        Ok(settlements.iter().map(settled).collect())
+    }
+
+    /// Settles those whose lease holds, and says which they are.
+    async fn settle_held(&self, settlements: &[Settlement]) -> Result<HashSet<(Uuid, i64)>, OutboxError> {
+        let mut outcomes = Outcomes::default();
+        let mut columns = Columns::default();
+        let mut seen = HashSet::new();
+        for settlement in settlements.iter().filter(|settlement| seen.insert(settlement.lease)) {
+            outcomes.push(settlement);
+            columns.push_all(settlement.lease, settlement.round, &settlement.attempts);
+        }
+        if outcomes.id.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let held = repeat(|| async {
+            sqlx::query_file!(
+                "src/outbox/settle.sql",
+                &outcomes.id,
+                &outcomes.token,
+                &outcomes.status as _,
+                &outcomes.due_at as _,
+                &outcomes.open,
+                &outcomes.ask_first as _,
+                &outcomes.round_spent,
+                &outcomes.accepted,
+                &outcomes.unknown_since as _,
+                &outcomes.closed,
+                &columns.id,
+                &columns.token,
+                &columns.nth,
+                &columns.round,
+                &columns.provider as _,
+                &columns.started_at,
+                &columns.duration_us,
+                &columns.class as _,
+                &columns.scope as _,
+                &columns.code,
+                &columns.detail,
+                &columns.provider_message_id as _,
+                &columns.offered as _,
+                &columns.verdicts as _
+            )
+            .fetch_all(&self.pool)
+            .await
+        })
+        .await?;
+        Ok(held.into_iter().map(|row| (row.id, row.token)).collect())
+    }
+
+    /// Adds late outcomes to the history, those of one message one after the other.
+    async fn settle_late(&self, late: &[&Settlement]) -> Result<HashMap<Lease, Settled>, OutboxError> {
+        let mut settled = HashMap::new();
+        let mut rest = late.to_vec();
+        while !rest.is_empty() {
+            let mut met = HashSet::new();
+            let (now, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|s| met.insert(s.lease.id));
+            self.add_late(&now, &mut settled).await?;
+            rest = later;
+        }
+        Ok(settled)
+    }
+
+    async fn add_late(&self, late: &[&Settlement], settled: &mut HashMap<Lease, Settled>) -> Result<(), OutboxError> {
+        let ids: Vec<Uuid> = late.iter().map(|settlement| settlement.lease.id.as_uuid()).collect();
+        let accepted: Vec<String> =
+            late.iter().map(|settlement| attempts::list(attempts::accepted(&settlement.attempts))).collect();
+        let mut columns = Columns::default();
+        for settlement in late {
+            columns.push_all(settlement.lease, settlement.round, &settlement.attempts);
+        }
+        let rows = repeat(|| async {
+            sqlx::query_file!(
+                "src/outbox/late.sql",
+                &ids,
+                &accepted,
+                &columns.id,
+                &columns.nth,
+                &columns.round,
+                &columns.provider as _,
+                &columns.started_at,
+                &columns.duration_us,
+                &columns.class as _,
+                &columns.scope as _,
+                &columns.code,
+                &columns.detail,
+                &columns.provider_message_id as _,
+                &columns.offered as _,
+                &columns.verdicts as _
+            )
+            .fetch_all(&self.pool)
+            .await
+        })
+        .await?;
+        let news: HashMap<Uuid, bool> = rows.into_iter().map(|row| (row.id, row.is_news)).collect();
+        settled.extend(late.iter().map(|settlement| {
+            let became = match news.get(&settlement.lease.id.as_uuid()) {
+                None => Settled::Gone,
+                // Its attempts stand in the history: it was written, and only the answer was lost.
+                Some(false) if !settlement.attempts.is_empty() => Settled::Done,
+                Some(_) => Settled::Late,
+            };
+            (settlement.lease, became)
+        }));
+        Ok(())
+    }
+}
+
+fn lease_key(lease: Lease) -> (Uuid, i64) {
+    (lease.id.as_uuid(), lease.token)
+}
+
+/// Outcomes as columns.
+#[derive(Default)]
+struct Outcomes<'a> {
+    id: Vec<Uuid>,
+    token: Vec<i64>,
+    status: Vec<&'static str>,
+    due_at: Vec<Option<OffsetDateTime>>,
+    open: Vec<String>,
+    ask_first: Vec<Option<&'a str>>,
+    round_spent: Vec<bool>,
+    accepted: Vec<bool>,
+    unknown_since: Vec<Option<OffsetDateTime>>,
+    closed: Vec<bool>,
+}
+
+impl<'a> Outcomes<'a> {
+    fn push(&mut self, settlement: &'a Settlement) {
+        self.id.push(settlement.lease.id.as_uuid());
+        self.token.push(settlement.lease.token);
+        self.accepted.push(settlement.accepted);
+        self.unknown_since.push(settlement.unknown_since);
+        self.closed.push(closes(settlement));
+        let (status, due_at, open, ask_first, round_spent) = match &settlement.next {
+            Next::Finished(status) => (*status, None, String::new(), None, spends_round(settlement)),
+            Next::Person { status, open } => {
+                (*status, None, attempts::list(open.iter().copied()), None, spends_round(settlement))
+            }
+            Next::Again { status, due_at, open, round_spent, ask_first } => {
+                (*status, Some(*due_at), attempts::list(open.iter().copied()), ask_first.as_ref(), *round_spent)
+            }
+        };
+        self.status.push(Status::as_str(status));
+        self.due_at.push(due_at);
+        self.open.push(open);
+        self.ask_first.push(ask_first.map(|provider| provider.as_str()));
+        self.round_spent.push(round_spent);
+    }
+}
+
+/// Whether the last attempt left no recipient open that it was offered.
+fn closes(settlement: &Settlement) -> bool {
+    let last = settlement.attempts.last();
+    last.is_some_and(|attempt| attempt.outcome.verdicts.iter().all(|(_, verdict)| verdict.class.is_final()))
+}
+
+/// Whether an attempt of the round counts.
+fn spends_round(settlement: &Settlement) -> bool {
+    settlement.attempts.iter().flat_map(|a| &a.outcome.verdicts).any(|(_, verdict)| Class::spends_round(verdict.class))
+}

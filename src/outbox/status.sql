@@ -1,0 +1,84 @@
+-- Messages with their history, a row for each line of it (one for a message that has none yet). Each look-up is by id
+-- and in the message's own day.
+--
+--  $1  the messages
+--  $2  the client whose they must be; null: anybody's
+select
+    message.id as "id!",
+    message.client as "client!",
+    coalesce(pending.status, final.status)::text as "status!",
+    message.accepted_at as "accepted_at!",
+    pending.due_at as "due_at?",
+    final.finished_at as "finished_at?",
+    coalesce(pending.rounds, final.rounds) as "rounds!",
+    case when pending.id is not null then message.chain end as chain,
+    pending.provider as "provider?",
+    message.correlation_id as "correlation_id!",
+    message.document_type as "document_type?",
+    cardinality(message.recipients) as "recipient_count!",
+    case when history.nth is null or history.nth = 1 then message.recipients end as recipients,
+    history.kind::text as "kind?",
+    history.at as "at?",
+    history.round as "round?",
+    history.provider as "event_provider?",
+    history.class::text as "class?",
+    history.scope::text as "scope?",
+    history.code as "code?",
+    history.detail as "detail?",
+    history.provider_message_id as "provider_message_id?",
+    history.duration_us as "duration_us?",
+    history.offered as "offered?",
+    history.verdicts as "verdicts?"
+from unnest($1::uuid[]) with ordinality as wanted (id, nth)
+cross join lateral (
+    select
+        id,
+        client,
+        accepted_at,
+        chain,
+        correlation_id,
+        document_type,
+        recipients
+    from message
+    where message.id = wanted.id
+        and ($2::text is null or message.client = $2)
+    limit 1
+) as message
+left join lateral (
+    select
+        id,
+        status,
+        due_at,
+        rounds,
+        provider
+    from pending
+    where pending.id = wanted.id
+    limit 1
+) as pending on true
+left join lateral (
+    select status, finished_at, rounds
+    from event
+    where event.message_id = wanted.id
+        and event.status is not null
+    limit 1
+) as final on true
+left join lateral (
+    select
+        row_number() over (order by ordinal) as nth,
+        ordinal,
+        kind,
+        at,
+        round,
+        provider,
+        class,
+        scope,
+        code,
+        detail,
+        provider_message_id,
+        duration_us,
+        offered,
+        verdicts
+    from event
+    where event.message_id = wanted.id
+) as history on true
+order by wanted.nth, history.ordinal

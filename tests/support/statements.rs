@@ -1,0 +1,38 @@
+//! Counts the statements that a piece of code sends to Postgres.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tracing::{Event, Subscriber, subscriber::DefaultGuard};
+use tracing_subscriber::{Layer, layer::Context, layer::SubscriberExt};
+
+/// Counts from its creation on, in this thread: for tests on a runtime of one thread.
+pub struct StatementCounter {
+    count: Arc<AtomicUsize>,
+    _guard: DefaultGuard,
+}
+
+impl StatementCounter {
+    pub fn start() -> Self {
+        let count = Arc::new(AtomicUsize::new(0));
+        let subscriber = tracing_subscriber::registry().with(Counting(count.clone()));
+        Self { count, _guard: tracing::subscriber::set_default(subscriber) }
+    }
+
+    /// How many there were since the last call.
+    pub fn take(&self) -> usize {
+        self.count.swap(0, Ordering::Relaxed)
+    }
+}
+
+struct Counting(Arc<AtomicUsize>);
+
+impl<S: Subscriber> Layer<S> for Counting {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() == "sqlx::query" {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
