@@ -1,1 +1,25 @@
-//! To be written.
+//! The gRPC services: protobuf from and to the domain, who calls, status codes, deadlines.
+//!
+//! Owns no rule about what may be sent (that is [`crate::policy`]) and no row: a call is answered once the outbox has
+//! committed it, and nothing here waits for a provider.
+
+mod caller;
+mod deadline;
+mod email;
+mod fingerprint;
+mod from_proto;
+mod operator;
+mod readiness;
+mod send;
+mod server;
+mod span;
+mod status;
+mod to_proto;
+mod waiting;
+
+pub use caller::{CLIENT_ID, DEFAULT_CLIENT};
+pub use email::{Backend, EmailApi};
+pub use operator::OperatorApi;
+pub use readiness::Readiness;
+pub use server::{Api, ServeError};
+pub use status::{DOMAIN, Reason};

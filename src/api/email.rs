@@ -1,0 +1,122 @@
+//! `EmailService`: what each call does.
+//!
+//! Owns no step of accepting an email: those are in the file beside.
+
+use std::{sync::Arc, time::Duration};
+
+use http::HeaderMap;
+use tokio::sync::Notify;
+use tokio_stream::Empty;
+use tokio_util::task::TaskTracker;
+use tonic::{Request, Response, Status};
+
+use super::{caller, from_proto, status, to_proto, waiting};
+use crate::{
+    health::Board,
+    outbox::Outbox,
+    policy::Policy,
+    proto::v1::{self as pb, email_service_server::EmailService},
+};
+
+/// What the API stands on.
+#[derive(Clone)]
+pub struct Backend {
+    /// Where messages are committed and found.
+    pub outbox: Outbox,
+    /// What may be sent.
+    pub policy: Arc<Policy>,
+    /// What keeps chains from sending.
+    pub board: Board,
+    /// Notified after each commit of a new message, so that this process's dispatcher looks.
+    pub wake: Arc<Notify>,
+    /// How long a message may wait in all (`retry.longest_wait`).
+    pub longest_wait: Duration,
+    /// How long finished messages are kept (`retention.finished`).
+    pub kept: Duration,
+}
+
+/// The service for those who send email.
+#[derive(Clone)]
+pub struct EmailApi {
+    pub(super) backend: Backend,
+    pub(super) commits: TaskTracker,
+}
+
+impl EmailApi {
+    /// The service over that backend.
+    pub fn new(backend: Backend) -> Self {
+        Self { backend, commits: TaskTracker::new() }
+    }
+
+    /// Ends once no commit is under way any more, those included whose callers have gone.
+    pub async fn commits_finished(&self) {
+        self.commits.close();
+        self.commits.wait().await;
+    }
+
+    async fn status(&self, headers: &HeaderMap, message_id: &str) -> Result<pb::GetStatusResponse, Status> {
+        let client = caller::client(headers)?;
+        let id = from_proto::message_id(message_id)
+            .map_err(|error| status::invalid_field("message_id", format!("is {error}")))?;
+        let Backend { outbox, board, kept, .. } = &self.backend;
+        let found = outbox.status(&[id], Some(&client)).await.map_err(|error| status::outbox(&error))?;
+        let now = outbox.clock().now();
+        match found.into_iter().next() {
+            Some(message) => {
+                let waiting_for = waiting::waiting_for(&message, board, now);
+                Ok(to_proto::message_status(message, waiting_for))
+            }
+            None if now - id.time() > *kept => Err(status::retention_passed(id, *kept)),
+            None => Err(status::message_not_found(id)),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl EmailService for EmailApi {
+    type WatchStatusStream = Empty<Result<pb::WatchStatusResponse, Status>>;
+
+    async fn send_email(
+        &self,
+        request: Request<pb::SendEmailRequest>,
+    ) -> Result<Response<pb::SendEmailResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        self.send(&metadata.into_headers(), request).await.map(Response::new)
+    }
+
+    async fn get_status(
+        &self,
+        request: Request<pb::GetStatusRequest>,
+    ) -> Result<Response<pb::GetStatusResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        self.status(&metadata.into_headers(), &request.message_id).await.map(Response::new)
+    }
+
+    async fn send_email_batch(
+        &self,
+        _: Request<pb::SendEmailBatchRequest>,
+    ) -> Result<Response<pb::SendEmailBatchResponse>, Status> {
+        Err(status::call_not_implemented("SendEmailBatch"))
+    }
+
+    async fn batch_get_status(
+        &self,
+        _: Request<pb::BatchGetStatusRequest>,
+    ) -> Result<Response<pb::BatchGetStatusResponse>, Status> {
+        Err(status::call_not_implemented("BatchGetStatus"))
+    }
+
+    async fn watch_status(
+        &self,
+        _: Request<pb::WatchStatusRequest>,
+    ) -> Result<Response<Self::WatchStatusStream>, Status> {
+        Err(status::call_not_implemented("WatchStatus"))
+    }
+
+    async fn cancel_email(
+        &self,
+        _: Request<pb::CancelEmailRequest>,
+    ) -> Result<Response<pb::CancelEmailResponse>, Status> {
+        Err(status::call_not_implemented("CancelEmail"))
+    }
+}
