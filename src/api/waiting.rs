@@ -41,3 +41,77 @@ fn to_the_second(time: OffsetDateTime) -> String {
     let up = if rest == 0 { time } else { time + Duration::nanoseconds(1_000_000_000 - rest) };
     up.format(&Rfc3339).unwrap_or_else(|_| up.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+    use crate::{
+        delivery::ProviderName,
+        health::{Circuit, ProviderState},
+        message::{ClientId, MessageId},
+    };
+
+    const NOW: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
+    const LATER: OffsetDateTime = datetime!(2026-12-01 12:05:00.4 UTC);
+
+    fn message(status: Status, due_at: OffsetDateTime, provider: Option<&str>) -> MessageStatus {
+        MessageStatus {
+            id: MessageId::new_at(NOW),
+            client: ClientId::new("orders"),
+            status,
+            accepted_at: NOW,
+            due_at: Some(due_at),
+            finished_at: None,
+            rounds: 1,
+            chain: Some("default".into()),
+            provider: provider.map(ProviderName::new),
+            correlation_id: "c-1".into(),
+            document_type: None,
+            recipients: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    fn board(reason: Option<&str>) -> Board {
+        let board = Board::default();
+        let primary = ProviderName::new("primary");
+        board.set_chain("default", vec![primary.clone()]);
+        board.publish(&primary, ProviderState { circuit: Circuit::Open, until: None, reason: reason.map(Into::into) });
+        board
+    }
+
+    #[test]
+    fn a_message_says_what_it_waits_for() {
+        let ready = board(None);
+        let broken = board(Some("circuit"));
+        let cases = [
+            (Status::NotYetSent, NOW, None, &ready, Some("a free dispatcher")),
+            (Status::RequiredResend, LATER, None, &ready, Some("round 2 at 2026-12-01T12:05:01Z")),
+            (Status::RequiredResend, NOW, None, &broken, Some("circuit of provider primary")),
+            (
+                Status::RequiredResend,
+                LATER,
+                None,
+                &broken,
+                Some("circuit of provider primary; round 2 at 2026-12-01T12:05:01Z"),
+            ),
+            (Status::InProcess, LATER, Some("primary"), &broken, Some("the answer of provider primary")),
+            (Status::InProcess, LATER, None, &ready, Some("the dispatcher that has it")),
+        ];
+        for (status, due_at, provider, board, expected) in cases {
+            let words = waiting_for(&message(status, due_at, provider), board, NOW);
+            assert_eq!(words.as_deref(), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_failed_message_waits_for_a_person_and_a_finished_one_for_nothing() {
+        for status in Status::ALL {
+            let words = waiting_for(&message(status, NOW, None), &board(None), NOW);
+            assert_eq!(words.is_none(), status.is_finished(), "{status}");
+            assert_eq!(words.is_some_and(|words| words.starts_with("a person: ")), status.is_failed(), "{status}");
+        }
+    }
+}
