@@ -108,7 +108,8 @@ mod tests {
             tracestate: String::new(),
         };
         let too_long = "x".repeat(129);
-        let cases: [(&[(&str, &str)], &TraceContext, Option<&str>); 8] = [
+        type Case<'a> = (&'a [(&'static str, &'a str)], &'a TraceContext, Option<&'a str>);
+        let cases: [Case<'_>; 8] = [
             (&[("x-correlation-id", "c-1"), ("x-request-id", "r-1")], &trace, Some("c-1")),
             (&[("x-request-id", "r-1")], &trace, Some("r-1")),
             (&[("x-correlation-id", "é"), ("x-request-id", "r-1")], &trace, Some("r-1")),

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use http::{HeaderMap, Request, Response};
 use tonic::body::Body;
 use tower::{Layer, Service};
@@ -59,18 +59,24 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let limit =
-            callers_timeout(request.headers()).map_or(self.longest, |timeout| self.longest.min(sooner(timeout)));
+        let callers = callers_timeout(request.headers()).map_or(Duration::MAX, sooner);
+        let limit = self.longest.min(callers);
         let answer = self.inner.call(request);
-        Box::pin(async move {
-            tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Ok(status::deadline_passed().into_http()))
-        })
+        let overdue = || Ok(status::deadline_passed().into_http());
+        if limit.is_zero() {
+            // A timer rounds up to its next tick, which may be one with the caller's: no timer for so little.
+            return Box::pin(async move { answer.now_or_never().unwrap_or_else(overdue) });
+        }
+        let answer = tokio::time::timeout(limit, answer);
+        Box::pin(async move { answer.await.unwrap_or_else(|_| overdue()) })
     }
 }
 
 /// A moment before the caller's deadline: tonic's own timer must not be the first, and the answer should still arrive.
+/// The moment is more than a tick of tokio's timers, which is a millisecond.
 fn sooner(timeout: Duration) -> Duration {
-    timeout - (timeout / 10).min(Duration::from_millis(5))
+    let moment = (timeout / 10).clamp(Duration::from_millis(2), Duration::from_millis(5));
+    timeout.checked_sub(moment).filter(|left| *left >= Duration::from_millis(1)).unwrap_or_default()
 }
 
 /// The caller's `grpc-timeout`: up to eight digits and a unit. What cannot be read is no deadline.
@@ -127,7 +133,9 @@ mod tests {
         assert_eq!(call(second, Some("20S")).await, (Code::DeadlineExceeded, 1_000));
         assert_eq!(call(minute, Some("2S")).await, (Code::DeadlineExceeded, 1_995));
         assert_eq!(call(minute, Some("20m")).await, (Code::DeadlineExceeded, 18));
-        assert_eq!(call(minute, Some("0S")).await.0, Code::DeadlineExceeded);
+        for none in ["0S", "100u", "2m"] {
+            assert_eq!(call(minute, Some(none)).await, (Code::DeadlineExceeded, 0), "{none}");
+        }
     }
 
     #[test]

@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_is_not_set_gets_its_meaning() {
-        let order = read(request()).ok().expect("admitted");
+        let Ok(order) = read(request()) else { panic!("refused") };
         assert_eq!(order.priority, Priority::Normal);
         assert_eq!(order.unknown_outcome, UnknownOutcome::Resend);
         assert_eq!((order.send_at, order.expire_at, order.correlation_id), (None, None, None));
@@ -187,16 +187,15 @@ mod tests {
 
     #[test]
     fn what_is_set_is_taken_over() {
-        let order = read(pb::SendEmailRequest {
+        let request = pb::SendEmailRequest {
             send_at: Some(Timestamp { seconds: NOW.unix_timestamp() + 60, nanos: 1_999 }),
             expire_at: Some(Timestamp { seconds: NOW.unix_timestamp() + 120, nanos: 0 }),
             priority: pb::Priority::Bulk as i32,
             unknown_outcome_policy: pb::UnknownOutcomePolicy::Hold as i32,
             correlation_id: "order 4711".into(),
             ..request()
-        })
-        .ok()
-        .expect("admitted");
+        };
+        let Ok(order) = read(request) else { panic!("refused") };
         assert_eq!(order.send_at, Some(datetime!(2026-12-01 12:01:00.000_001 UTC)));
         assert_eq!(order.expire_at, Some(datetime!(2026-12-01 12:02 UTC)));
         assert_eq!((order.priority, order.unknown_outcome), (Priority::Bulk, UnknownOutcome::Hold));

@@ -289,7 +289,8 @@ mod tests {
     fn a_recipients_state_follows_from_the_history() {
         use EventKind::{Attempt, LateOutcome, Takeover};
         use pb::{OutcomeClass as Told, RecipientState as State};
-        let cases: [(&[(EventKind, Class)], State, Told); 9] = [
+        type Case<'a> = (&'a [(EventKind, Class)], State, Told);
+        let cases: [Case<'_>; 9] = [
             (&[], State::Open, Told::Unspecified),
             (&[(Attempt, Class::Accepted)], State::Accepted, Told::Accepted),
             (&[(Attempt, Class::RecipientRejected)], State::Rejected, Told::RecipientRejected),

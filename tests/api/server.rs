@@ -137,3 +137,34 @@ async fn reflection_answers_by_its_older_name_too() {
     let answer = answers.into_inner().next().await.expect("an answer").expect("no error");
     assert!(matches!(answer.message_response, Some(MessageResponse::FileDescriptorResponse(_))), "{answer:?}");
 }
+
+/// Calls SendEmail over plain HTTP/2, with a `grpc-timeout` that only the server sees, and gives the status code.
+/// tonic's own client would end the call by itself at the same moment.
+async fn status_at_deadline(address: std::net::SocketAddr, timeout: &str) -> String {
+    // Building the client fails without a provider; another test may have installed it already.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+    let message = request().encode_to_vec();
+    let length = u32::try_from(message.len()).expect("a short message").to_be_bytes();
+    let response = client
+        .post(format!("http://{address}/postrider.v1.EmailService/SendEmail"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("grpc-timeout", timeout)
+        .body([&[0], &length[..], &message].concat())
+        .send()
+        .await
+        .expect("answered");
+    response.headers().get("grpc-status").and_then(|code| code.to_str().ok()).expect("a status").to_owned()
+}
+
+#[tokio::test]
+async fn a_callers_deadline_is_answered_deadline_exceeded() {
+    let service = service().await;
+    let held = service.hold_commits().await;
+    let deadline_exceeded = (Code::DeadlineExceeded as i32).to_string();
+    for timeout in ["0S", "100u", "1m", "5m", "50m", "200000u"] {
+        assert_eq!(status_at_deadline(service.address, timeout).await, deadline_exceeded, "{timeout}");
+    }
+    drop(held);
+}
