@@ -1,5 +1,6 @@
 //! The integration tests, in one program so that they are linked once.
 
+mod api;
 mod config;
 mod http;
 mod map;

@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{
     message::{Email, MessageId, MessageIdError, Priority, UnknownOutcome},
-    policy::{self, Draft, DraftAttachment, DraftHeader, DraftMailbox, Policy, Violation},
+    policy::{self, Draft, DraftAttachment, DraftHeader, DraftMailbox, Policy, Violation, request::RequestFields},
     proto::v1 as pb,
 };
 
@@ -28,14 +28,13 @@ pub(super) struct Order {
     pub(super) correlation_id: Option<String>,
 }
 
-/// Reads a `SendEmail`, and names everything that is wrong with it, in the order of the contract's fields.
+/// Reads a `SendEmail`, and names everything that is wrong with it, the email first.
 pub(super) fn order(
     request: pb::SendEmailRequest,
     policy: &Policy,
     now: OffsetDateTime,
 ) -> Result<Order, Vec<Violation>> {
     let mut wrong = Vec::new();
-    wrong.extend(policy::request::idempotency_key(&request.idempotency_key));
     let email = match request.email {
         Some(email) => policy.admit(draft(email)).map_err(|violations| wrong.extend(violations)).ok(),
         None => {
@@ -45,12 +44,16 @@ pub(super) fn order(
     };
     let send_at = time("send_at", request.send_at).unwrap_or_else(|violation| note(&mut wrong, violation));
     let expire_at = time("expire_at", request.expire_at).unwrap_or_else(|violation| note(&mut wrong, violation));
-    wrong.extend(send_at.and_then(|at| policy::request::send_at(at, now)));
-    wrong.extend(expire_at.and_then(|at| policy::request::expire_at(at, send_at, now)));
+    let fields = RequestFields {
+        idempotency_key: &request.idempotency_key,
+        correlation_id: &request.correlation_id,
+        send_at,
+        expire_at,
+    };
+    wrong.extend(policy::request::check(&fields, now));
     let priority = priority(request.priority).unwrap_or_else(|violation| note(&mut wrong, violation));
     let unknown_outcome =
         unknown_outcome(request.unknown_outcome_policy).unwrap_or_else(|violation| note(&mut wrong, violation));
-    wrong.extend(policy::request::correlation_id(&request.correlation_id));
 
     match (email, priority, unknown_outcome) {
         (Some(email), Some(priority), Some(unknown_outcome)) if wrong.is_empty() => Ok(Order {

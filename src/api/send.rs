@@ -72,7 +72,7 @@ impl EmailApi {
         key: Option<IdempotencyKey>,
         violations: Vec<Violation>,
     ) -> Result<pb::SendEmailResponse, Status> {
-        let key = key.filter(|key| policy::request::idempotency_key(&key.key).is_none());
+        let key = key.filter(|key| policy::request::is_idempotency_key(&key.key));
         match self.recall(client, key).await? {
             Some(Accepted::Duplicate { id, status }) => Ok(duplicate(id, status)),
             _ => Err(status::invalid_request(violations)),

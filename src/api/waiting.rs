@@ -23,7 +23,7 @@ pub(super) fn waiting_for(message: &MessageStatus, board: &Board, now: OffsetDat
 
 /// What keeps every provider of its chain from taking it comes first; then its time, if that is still to come.
 fn waiting_for_dispatcher(message: &MessageStatus, board: &Board, now: OffsetDateTime) -> String {
-    let held_up = message.chain.as_deref().and_then(|chain| board.waiting_for(chain));
+    let held_up = message.chain.as_deref().and_then(|chain| board.waiting_for(chain, now));
     let due = message.due_at.filter(|due| *due > now).map(|due| {
         let round = message.rounds + 1;
         format!("round {round} at {}", to_the_second(due))

@@ -14,8 +14,8 @@ use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api::Api,
-    config::Settings,
+    api::{Api, Backend},
+    config::{self, Settings},
     delivery::RetryPolicy,
     dispatcher::Dispatcher,
     health::Board,
@@ -107,22 +107,21 @@ impl App {
             maintenance::run(outbox.clone(), settings.retention.clone(), stop_maintenance.clone());
 
         let stop_serving = CancellationToken::new();
-        let api = Api {
+        let api = Api::new(Backend {
             outbox: outbox.clone(),
             policy: Arc::new(Policy::new(&settings.policy)),
             board: board.clone(),
-            server: settings.server.clone(),
-            retention: settings.retention.clone(),
-            longest_wait: settings.retry.longest_wait,
             wake,
-        };
+            longest_wait: settings.retry.longest_wait,
+            kept: settings.retention.finished,
+        });
         Ok(Self {
             address,
             board,
             outbox,
             dispatcher: tokio::spawn(dispatcher.run(stop_sending.clone())),
             maintenance: tokio::spawn(maintenance),
-            api: tokio::spawn(serve(api, listener, stop_serving.clone())),
+            api: tokio::spawn(serve(api, listener, settings.server.clone(), stop_serving.clone())),
             stop_sending,
             stop_serving,
             stop_maintenance,
@@ -159,8 +158,8 @@ impl App {
     }
 }
 
-async fn serve(api: Api, listener: TcpListener, stop: CancellationToken) {
-    if let Err(error) = api.serve(listener, stop.cancelled_owned()).await {
+async fn serve(api: Api, listener: TcpListener, settings: config::Server, stop: CancellationToken) {
+    if let Err(error) = api.serve(listener, &settings, stop.cancelled_owned()).await {
         tracing::error!(%error, "the API ended");
     }
 }

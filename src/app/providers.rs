@@ -3,19 +3,23 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    chain::{Chain, Link},
+    chain::{Chain, Links, UnknownProvider},
     config::Settings,
+    delivery::ProviderName,
     health::Board,
     message::Clock,
-    provider::registry,
+    provider::registry::{self, BuildError},
 };
 
-/// A provider that cannot be built from its settings.
+/// Why providers and chains cannot be built from the settings.
 #[derive(Debug, thiserror::Error)]
-#[error("provider {name}: {reason}")]
-pub struct ProviderError {
-    name: String,
-    reason: String,
+pub enum ProviderError {
+    /// A provider.
+    #[error(transparent)]
+    Provider(#[from] BuildError),
+    /// A chain.
+    #[error(transparent)]
+    Chain(#[from] UnknownProvider),
 }
 
 /// Builds every provider once, and the chains that share them.
@@ -24,26 +28,18 @@ pub(super) fn build_chains(
     board: &Board,
     clock: &Clock,
 ) -> Result<BTreeMap<String, Chain>, ProviderError> {
-    let mut links = BTreeMap::new();
-    for (name, provider) in &settings.providers {
-        let adapter = registry::build(name, provider)
-            .map_err(|error| ProviderError { name: name.clone(), reason: error.to_string() })?;
-        links.insert(name.clone(), Link::new(adapter, provider, board.clone(), clock.clone()));
-    }
+    let adapters = settings
+        .providers
+        .iter()
+        .map(|(name, provider)| Ok((registry::build(name, provider)?, provider.clone())))
+        .collect::<Result<Vec<_>, BuildError>>()?;
+    let links = Links::new(adapters, board, clock);
     settings
         .chains
         .iter()
         .map(|(name, providers)| {
-            let links = providers
-                .iter()
-                .map(|provider| {
-                    links.get(provider).cloned().ok_or_else(|| ProviderError {
-                        name: provider.clone(),
-                        reason: format!("named by chain {name}, but not configured"),
-                    })
-                })
-                .collect::<Result<Vec<Link>, _>>()?;
-            Ok((name.clone(), Chain::new(name, links, board, clock.clone())))
+            let providers: Vec<ProviderName> = providers.iter().map(|provider| ProviderName::new(provider)).collect();
+            Ok((name.clone(), Chain::new(name, &providers, &links)?))
         })
         .collect()
 }

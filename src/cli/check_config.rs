@@ -5,7 +5,7 @@ use crate::config::{self, Settings};
 
 /// Reads and checks the settings; the failure lists all that is wrong.
 pub(super) fn load(file: &ConfigFile) -> Result<Settings, Failure> {
-    config::load(file.config.as_deref()).map_err(|errors| Failure::Usage(errors.to_string()))
+    config::load(file.config.as_deref(), std::env::vars_os()).map_err(|errors| Failure::Usage(errors.to_string()))
 }
 
 /// Check the settings, say all that is wrong with them, and print those in effect.

@@ -8,11 +8,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    Accepted, NewMessage, Outbox, OutboxError,
+    Accepted, IdempotencyKey, NewMessage, Outbox, OutboxError,
     content::{self, unknown_outcome_word},
     error::{repeat, unreadable},
 };
-use crate::{delivery::Status, message::MessageId};
+use crate::{delivery::Status, message::{ClientId, MessageId}};
 
 /// How often the winner of a key is looked for: it can be removed between two statements, and then the key is free.
 const TRIES: u32 = 3;
@@ -38,12 +38,23 @@ impl Outbox {
             }
             let winners = self.winners(lost.iter().filter_map(|&i| client_and_key(&messages[i]))).await?;
             for i in lost {
-                let winner = client_and_key(&messages[i]).and_then(|key| winners.get(&key));
-                answers[i] = winner.map(|winner| winner.answer(&messages[i]));
+                let new = &messages[i];
+                let winner = client_and_key(new).and_then(|key| winners.get(&key));
+                answers[i] = winner.map(|winner| {
+                    // This very call, made again after its answer was lost.
+                    let again = winner.id == new.message.id;
+                    if again { Accepted::New } else { winner.answer(new.idempotency.as_ref()) }
+                });
             }
         }
         let answers: Option<Vec<_>> = answers.into_iter().collect();
         answers.ok_or_else(|| OutboxError::Unavailable("an idempotency key comes and goes too quickly".into()))
+    }
+
+    /// What became of the message that has this key; `None` if no message has it. Writes nothing.
+    pub async fn recall(&self, client: &ClientId, key: &IdempotencyKey) -> Result<Option<Accepted>, OutboxError> {
+        let winners = self.winners([(client.as_str(), key.key.as_str())].into_iter()).await?;
+        Ok(winners.into_values().next().map(|winner| winner.answer(Some(key))))
     }
 
     /// Stores those whose key is new, and says which they are.
@@ -134,13 +145,9 @@ struct Winner {
 }
 
 impl Winner {
-    /// What to answer to a message that came with the key of this one.
-    fn answer(&self, new: &NewMessage) -> Accepted {
-        if self.id == new.message.id {
-            // This very call, made again after its answer was lost.
-            return Accepted::New;
-        }
-        let is_same = new.idempotency.as_ref().is_some_and(|key| key.fingerprint == self.fingerprint);
+    /// What to answer to another message that came with the key of this one.
+    fn answer(&self, key: Option<&IdempotencyKey>) -> Accepted {
+        let is_same = key.is_some_and(|key| key.fingerprint == self.fingerprint);
         if is_same {
             Accepted::Duplicate { id: self.id, status: self.status }
         } else {

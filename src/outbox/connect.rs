@@ -7,6 +7,7 @@ use std::{str::FromStr, sync::Arc, time::Duration};
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::{
     ConnectOptions, Connection, PgConnection,
+    migrate::Migrate,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use time::OffsetDateTime;
@@ -46,6 +47,22 @@ impl Outbox {
         migrator.run_direct(None, &mut connection, false).await?;
         connection.close().await?;
         Ok(())
+    }
+
+    /// How many migrations of this version the database lacks.
+    pub async fn missing_migrations(&self) -> Result<usize, OutboxError> {
+        let migrator = sqlx::migrate!();
+        let mut connection = self.connection_apart().await?;
+        let has_table = sqlx::query_scalar!(r#"select to_regclass($1) is not null as "is_there!""#, &*migrator.table_name)
+            .fetch_one(&mut connection)
+            .await?;
+        let applied = match has_table {
+            true => connection.list_applied_migrations(&migrator.table_name).await?,
+            false => Vec::new(),
+        };
+        connection.close().await?;
+        let is_applied = |version: i64| applied.iter().any(|applied| applied.version == version);
+        Ok(migrator.iter().filter(|migration| !is_applied(migration.version)).count())
     }
 
     /// The database's time, as last measured.

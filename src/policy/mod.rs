@@ -55,7 +55,6 @@ impl Policy {
     ///
     /// Reads every attachment to find its type: milliseconds for each megabyte, on the caller's thread.
     pub fn admit(&self, draft: Draft) -> Result<Email, Vec<Violation>> {
-<<<<<<< HEAD
         let mut violations = Violations::default();
         let (text, html) = (filled(draft.text), filled(draft.html));
         let attached: usize = draft.attachments.iter().map(|a| a.content.len()).sum();
@@ -81,41 +80,6 @@ impl Policy {
 
         let Some(from) = from.filter(|_| violations.is_empty()) else {
             return Err(violations.into_listed());
-=======
-        let mut violations = Vec::new();
-        let mut parse = |field: &str, list: Vec<DraftMailbox>| -> Vec<Mailbox> {
-            let mut parsed = Vec::new();
-            for (index, mailbox) in list.into_iter().enumerate() {
-                match EmailAddress::parse(&mailbox.address) {
-                    Ok(address) => parsed.push(Mailbox { name: Some(mailbox.name).filter(|n| !n.is_empty()), address }),
-                    Err(error) => violations.push(Violation {
-                        field: format!("email.{field}[{index}].address"),
-                        description: error.to_string(),
-                    }),
-                }
-            }
-            parsed
-        };
-        let from = parse("from", draft.from.into_iter().collect());
-        let to = parse("to", draft.to);
-        let cc = parse("cc", draft.cc);
-        let bcc = parse("bcc", draft.bcc);
-        let reply_to = parse("reply_to", draft.reply_to);
-        if to.len() + cc.len() + bcc.len() == 0 {
-            violations.push(Violation { field: "email.to".into(), description: "has no recipient".into() });
-        }
-        if to.len() > self.settings.max_recipients {
-            violations.push(Violation { field: "email.to".into(), description: "too many".into() });
-        }
-        if draft.subject.chars().any(char::is_control) {
-            violations.push(Violation { field: "email.subject".into(), description: "has a control character".into() });
-        }
-        let Some(from) = from.into_iter().next().filter(|_| violations.is_empty()) else {
-            if violations.is_empty() {
-                violations.push(Violation { field: "email.from".into(), description: "is required".into() });
-            }
-            return Err(violations);
->>>>>>> 83b95c2 (api: Serve SendEmail and GetStatus over gRPC)
         };
         let document_type = filled(draft.document_type);
         let (subject, tags, metadata) = (draft.subject, draft.tags, draft.metadata);

@@ -26,7 +26,6 @@ pub struct RequestFields<'a> {
     pub expire_at: Option<OffsetDateTime>,
 }
 
-<<<<<<< HEAD
 /// Everything that is wrong with the fields, at the time `now` of the database.
 pub fn check(fields: &RequestFields<'_>, now: OffsetDateTime) -> Vec<Violation> {
     let mut violations = Violations::default();
@@ -34,28 +33,6 @@ pub fn check(fields: &RequestFields<'_>, now: OffsetDateTime) -> Vec<Violation> 
     if key.len() > MAX_IDEMPOTENCY_KEY {
         let description = format!("has {} bytes; the limit is {MAX_IDEMPOTENCY_KEY}", key.len());
         violations.add("idempotency_key", description);
-=======
-/// Checks the key; empty is none.
-pub fn idempotency_key(key: &str) -> Option<Violation> {
-    if key.len() > 255 { violation("idempotency_key", "is longer than 255 bytes") } else { None }
-}
-
-/// Checks the correlation id; empty is none.
-pub fn correlation_id(id: &str) -> Option<Violation> {
-    let fits = id.len() <= 128 && id.bytes().all(|b| (0x20..0x7f).contains(&b));
-    if fits { None } else { violation("correlation_id", "is not up to 128 printable ASCII characters") }
-}
-
-/// Checks `send_at`.
-pub fn send_at(send_at: OffsetDateTime, now: OffsetDateTime) -> Option<Violation> {
-    if send_at > now + Duration::days(30) { violation("send_at", "is more than 30 days ahead") } else { None }
-}
-
-/// Checks `expire_at`.
-pub fn expire_at(expire_at: OffsetDateTime, send_at: Option<OffsetDateTime>, now: OffsetDateTime) -> Option<Violation> {
-    if expire_at <= now {
-        return violation("expire_at", "has passed");
->>>>>>> 83b95c2 (api: Serve SendEmail and GetStatus over gRPC)
     }
     if key.chars().any(is_control) {
         violations.add("idempotency_key", "has a control character, such as a line end or a tab");
@@ -76,6 +53,11 @@ pub fn expire_at(expire_at: OffsetDateTime, send_at: Option<OffsetDateTime>, now
         }
     }
     violations.into_listed()
+}
+
+/// Whether a text can be an idempotency key: up to 255 bytes without control characters.
+pub fn is_idempotency_key(text: &str) -> bool {
+    text.len() <= MAX_IDEMPOTENCY_KEY && !text.chars().any(is_control)
 }
 
 /// Whether a text can be a correlation id: 1 to 128 printable ASCII characters, spaces among them. For those that come

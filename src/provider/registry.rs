@@ -6,7 +6,7 @@ use std::{error::Error, fs, io, path::Path, path::PathBuf, sync::Arc};
 
 use secrecy::SecretString;
 
-use super::{Provider, http::HttpProvider};
+use super::{Provider, http::HttpProvider, smtp::SmtpProvider};
 use crate::{
     config::{self, ProviderKind},
     delivery::ProviderName,
@@ -38,12 +38,16 @@ pub fn build(name: &str, settings: &config::Provider) -> Result<Arc<dyn Provider
 fn adapter(name: ProviderName, kind: &ProviderKind) -> Result<Arc<dyn Provider>, Box<dyn Error + Send + Sync>> {
     Ok(match kind {
         ProviderKind::Http(http) => Arc::new(HttpProvider::new(name, http, token(http)?)?),
-        ProviderKind::Smtp(_) => return Err("kind smtp is not part of this build".into()),
+        ProviderKind::Smtp(smtp) => Arc::new(SmtpProvider::new(name, smtp, password(smtp)?)?),
     })
 }
 
 fn token(http: &config::HttpProvider) -> Result<Option<SecretString>, SecretError> {
     secret("token", http.token.as_ref(), http.token_file.as_deref())
+}
+
+fn password(smtp: &config::SmtpProvider) -> Result<Option<SecretString>, SecretError> {
+    secret("password", smtp.password.as_ref(), smtp.password_file.as_deref())
 }
 
 /// The secret of a setting, or of the file that is named in its place: without the line end that editors leave there.

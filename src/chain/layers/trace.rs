@@ -57,14 +57,12 @@ where
     fn call(&mut self, mut call: C) -> Answer {
         let submission = call.submission();
         let span = telemetry::attempt_span(&submission.message, &self.provider);
-        submission.traceparent = telemetry::traceparent(&span);
+        submission.traceparent = telemetry::traceparent(&span, &submission.message);
         let answer = span.in_scope(|| self.inner.call(call));
         let of_attempt = span.clone();
         let traced = async move {
             let outcome = answer.await?;
-            if let Some(verdict) = outcome.headline() {
-                of_attempt.record("outcome", verdict.class.as_str());
-            }
+            telemetry::end_attempt(&of_attempt, &outcome);
             Ok(outcome)
         };
         Box::pin(traced.instrument(span))
