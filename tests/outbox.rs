@@ -152,7 +152,7 @@ fn attempt(provider: &str, classes: &[Class]) -> Attempt {
     Attempt {
         provider: ProviderName::new(provider),
         // To the microsecond, as Postgres keeps it.
-        started_at: OffsetDateTime::now_utc().replace_nanosecond(123_456_000).unwrap(),
+        started_at: OffsetDateTime::now_utc().truncate_to_microsecond(),
         duration: Duration::from_micros(12_345),
         recognises_key_for: None,
         outcome: Outcome { verdicts, provider_message_id: Some("their-id".into()), health: Health::Healthy },

@@ -195,6 +195,8 @@ judged as materialized (
             when counted.begun_at is not null and counted.rounds >= $6 then 'EXHAUSTED'
         end as reason
     ) as verdict
+    -- There are no more than that; said again for the planner, which would take them for a tenth of the table.
+    limit $3
 ),
 finished as (
     delete from pending

@@ -63,6 +63,8 @@ tried as materialized (
             where event.message_id = $1
                 and event.at = attempt.started_at
                 and event.provider = attempt.provider
+                and event.round = attempt.round
+                and event.kind in ('ATTEMPT', 'LATE_OUTCOME')
         )
 ),
 last as (

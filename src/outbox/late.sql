@@ -84,6 +84,8 @@ heard as materialized (
         where event.message_id = attempt.id
             and event.at = attempt.started_at
             and event.provider = attempt.provider
+            and event.round = attempt.round
+            and event.kind in ('ATTEMPT', 'LATE_OUTCOME')
     )
 ),
 turned as materialized (

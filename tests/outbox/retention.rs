@@ -1,1 +1,162 @@
-//! x
+//! What was kept long enough goes, and nothing else.
+
+use postrider::{
+    config::Retention,
+    delivery::{Class, Status},
+    message::MessageId,
+    outbox::Accepted,
+};
+use sqlx::Connection;
+use tokio::task::JoinSet;
+
+use super::{DAY, Draft, HOUR, attempt, request, settlement};
+use crate::support::postgres::Database;
+
+/// Makes the tables of a day long gone, as they were made then.
+async fn make_day(db: &Database, days_ago: u64) {
+    db.outbox.clock().correct(-time::Duration::days(days_ago as i64));
+    db.outbox.ensure_days(0).await.unwrap();
+    db.outbox.measure_clock().await.unwrap();
+}
+
+/// Accepts one that many days ago and brings it to a status; says its id.
+async fn aged(db: &Database, draft: &Draft, days_ago: u32, class: Option<Class>) -> MessageId {
+    let id = Draft { age: days_ago * DAY, ..draft.clone() }.accept(&db.outbox, 1).await[0];
+    db.execute("update pending set give_up_at = now() + interval '1 day'").await;
+    if let Some(class) = class {
+        let claimed = db.outbox.claim(&request(1)).await.unwrap().remove(0);
+        assert_eq!(claimed.lease.id, id);
+        db.outbox.settle(&[settlement(&claimed, 1, vec![attempt("primary", &[class])])]).await.unwrap();
+    }
+    let moment = format!("now() - interval '{days_ago} days'");
+    db.execute(&format!("update event set finished_at = {moment} where message_id = '{id}' and status is not null"))
+        .await;
+    db.execute(&format!("update pending set failed_at = {moment} where id = '{id}' and failed_at is not null")).await;
+    db.execute(&format!(
+        "update pending set due_at = now() + interval '1 day' where id = '{id}' and due_at is not null"
+    ))
+    .await;
+    id
+}
+
+fn retention() -> Retention {
+    Retention { finished: 7 * DAY, unresolved: 90 * DAY, batch: 3, ..Retention::default() }
+}
+
+#[tokio::test]
+async fn what_was_finished_long_enough_ago_goes_with_its_history_and_its_key() {
+    let db = Database::new().await;
+    make_day(&db, 8).await;
+    make_day(&db, 6).await;
+    let mut old = Vec::new();
+    for n in 0..7 {
+        old.push(aged(&db, &Draft::keyed(format!("old-{n}"), "r"), 8, Some(Class::Accepted)).await);
+    }
+    let kept = [
+        aged(&db, &Draft::keyed("waits", "r"), 8, Some(Class::Unavailable)).await,
+        aged(&db, &Draft::keyed("failed", "r"), 8, Some(Class::MessageRejected)).await,
+        aged(&db, &Draft::keyed("recent", "r"), 6, Some(Class::Accepted)).await,
+        aged(&db, &Draft::keyed("untried", "r"), 8, None).await,
+    ];
+    assert_eq!(db.outbox.remove_finished(&retention()).await.unwrap(), 7);
+    assert!(db.outbox.status(&old, None).await.unwrap().is_empty());
+    assert_eq!(db.outbox.status(&kept, None).await.unwrap().len(), 4);
+    assert_eq!((db.count("message").await, db.count("event").await, db.count("idempotency").await), (4, 3, 4));
+    assert_eq!(db.outbox.remove_finished(&retention()).await.unwrap(), 0);
+    // The keys of those that are left still hold, and the others are free.
+    let again = Draft::keyed("waits", "r").new_message(&db.outbox);
+    let duplicate = Accepted::Duplicate { id: kept[0], status: Some(Status::RequiredResend) };
+    assert_eq!(db.outbox.accept(&[again]).await.unwrap(), [duplicate]);
+    Draft::keyed("old-0", "r").accept(&db.outbox, 1).await;
+}
+
+#[tokio::test]
+async fn what_waited_too_long_for_a_person_goes() {
+    let db = Database::new().await;
+    make_day(&db, 100).await;
+    make_day(&db, 80).await;
+    let gone = aged(&db, &Draft::keyed("a", "r"), 100, Some(Class::MessageRejected)).await;
+    let kept = aged(&db, &Draft::keyed("b", "r"), 80, Some(Class::MessageRejected)).await;
+    let waits = aged(&db, &Draft::keyed("c", "r"), 100, Some(Class::Unavailable)).await;
+    assert_eq!(db.outbox.remove_finished(&retention()).await.unwrap(), 1);
+    let left: Vec<_> = db.outbox.status(&[gone, kept, waits], None).await.unwrap().iter().map(|s| s.id).collect();
+    assert_eq!(left, [kept, waits]);
+    assert_eq!((db.count("pending").await, db.count("idempotency").await), (2, 2));
+}
+
+/// The days there are tables for, of messages and of events.
+async fn days(db: &Database) -> (i64, i64) {
+    let tables = |name: &str| format!("pg_class where relkind = 'r' and relname ~ '^{name}_\\d{{8}}$'");
+    (db.count(&tables("message")).await, db.count(&tables("event")).await)
+}
+
+#[tokio::test]
+async fn days_that_are_over_and_empty_are_dropped() {
+    let db = Database::new().await;
+    let before = days(&db).await;
+    for days_ago in [20, 15, 10] {
+        make_day(&db, days_ago).await;
+    }
+    assert_eq!(days(&db).await, (before.0 + 6, before.1 + 6), "each with the day before it");
+    let left = aged(&db, &Draft::default(), 15, Some(Class::MessageRejected)).await;
+    aged(&db, &Draft::default(), 10, Some(Class::Accepted)).await;
+    assert_eq!(db.outbox.remove_finished(&retention()).await.unwrap(), 1);
+    assert_eq!(days(&db).await, (before.0 + 1, before.1 + 1));
+    assert_eq!(db.outbox.status(&[left], None).await.unwrap().len(), 1);
+    Draft::default().accept(&db.outbox, 1).await;
+}
+
+#[tokio::test]
+async fn a_reader_puts_off_the_dropping_and_nobody_waits_for_it() {
+    let db = Database::new().await;
+    let before = days(&db).await;
+    make_day(&db, 10).await;
+    let mut reader = db.sql.acquire().await.unwrap();
+    let mut open = reader.begin().await.unwrap();
+    sqlx::raw_sql("set transaction isolation level repeatable read").execute(&mut *open).await.unwrap();
+    sqlx::query("select count(*) from outbox").execute(&mut *open).await.unwrap();
+
+    let (outbox, retention) = (db.outbox.clone(), retention());
+    let removing = tokio::spawn(async move { outbox.remove_finished(&retention).await });
+    // It has come to wait for the reader.
+    while db.count("pg_locks where not granted").await == 0 {
+        assert!(!removing.is_finished(), "it should wait for the reader");
+    }
+    Draft::default().accept(&db.outbox, 1).await;
+    assert_eq!(db.count("outbox").await, 1);
+    removing.await.unwrap().unwrap();
+    assert_ne!(days(&db).await, before, "the reader still has them");
+
+    open.commit().await.unwrap();
+    db.outbox.remove_finished(&self::retention()).await.unwrap();
+    assert_eq!(days(&db).await, before, "what was left half done is finished");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_processes_clean_up_at_once() {
+    let db = Database::new().await;
+    make_day(&db, 9).await;
+    let count = 60;
+    Draft { age: 9 * DAY, ..Draft::keyed("k", "r") }.accept(&db.outbox, 1).await;
+    Draft { age: 9 * DAY, ..Draft::default() }.accept(&db.outbox, count - 1).await;
+    db.execute("update pending set give_up_at = now() + interval '1 day'").await;
+    for one in db.outbox.claim(&request(count)).await.unwrap() {
+        db.outbox.settle(&[settlement(&one, 1, vec![attempt("primary", &[Class::Accepted])])]).await.unwrap();
+    }
+    db.execute("update event set finished_at = now() - interval '8 days'").await;
+    let mut processes = JoinSet::new();
+    for _ in 0..4 {
+        let outbox = db.another_process().await;
+        processes.spawn(async move { outbox.remove_finished(&retention()).await.unwrap() });
+    }
+    assert_eq!(processes.join_all().await.iter().sum::<u64>(), count as u64);
+    assert_eq!((db.count("message").await, db.count("event").await, db.count("idempotency").await), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn an_id_older_than_retention_is_known_to_be_so() {
+    let db = Database::new().await;
+    let id = |age| MessageId::new_at(db.outbox.clock().now() - age);
+    assert!(db.outbox.retention_passed(id(7 * DAY + HOUR), &retention()));
+    assert!(!db.outbox.retention_passed(id(7 * DAY - HOUR), &retention()));
+}
