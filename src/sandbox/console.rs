@@ -14,10 +14,12 @@ use axum::{
 };
 use serde::Serialize;
 use time::format_description::well_known::Rfc3339;
-use tokio::{net::TcpListener, task::AbortHandle};
+use tokio::task::AbortHandle;
 
 use super::{
     FaultSwitch, Inbox, SandboxError,
+    connection::Entrance,
+    gate::Gate,
     inbox::{Content, Mail},
 };
 
@@ -27,12 +29,12 @@ const SHOWN: usize = 200;
 /// The page runs nothing and loads nothing; its buttons post to itself.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'";
 
-/// The running console. Dropping it ends it.
+/// The running console. Dropping it closes its listener and its connections.
 ///
 /// `GET /` is the page, `GET /inbox` the mails as JSON, `GET /inbox/{number}` one mail as it came,
 /// `POST /faults/{provider}/{fault}` switches to a fault.
 pub struct Console {
-    address: SocketAddr,
+    gate: Arc<Gate>,
     serving: AbortHandle,
 }
 
@@ -48,10 +50,7 @@ impl Console {
         inbox: Inbox,
         switches: Vec<Arc<dyn FaultSwitch>>,
     ) -> Result<Self, SandboxError> {
-        let wanted = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
-        let failed = |source| SandboxError::Listen { address: wanted, source };
-        let listener = TcpListener::bind(wanted).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let gate = Arc::new(Gate::open_at(address)?);
         let router = Router::new()
             .route("/", get(page))
             .route("/inbox", get(list))
@@ -59,25 +58,26 @@ impl Console {
             .route("/faults/{provider}/{fault}", post(switch))
             .layer(from_fn(only_this_machine))
             .with_state(Arc::new(Board { inbox, switches }));
-        let serving = axum::serve(listener, router);
+        let serving = axum::serve(Entrance(gate.clone()), router);
         let serving = tokio::spawn(async move { serving.await }).abort_handle();
-        Ok(Self { address, serving })
+        Ok(Self { gate, serving })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.gate.address()
     }
 
     /// The page.
     pub fn url(&self) -> String {
-        format!("http://{}/", self.address)
+        format!("http://{}/", self.address())
     }
 }
 
 impl Drop for Console {
     fn drop(&mut self) {
         self.serving.abort();
+        self.gate.shut();
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! All of it stops with the program: each part when it is dropped, Postgres also when the program is killed.
 
+mod connection;
 pub mod console;
 mod error;
 mod fault;

@@ -15,11 +15,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    connection::Line,
     fault::Fault,
     ledger::{Fate, Ledger},
 };
-use crate::sandbox::inbox::{Arrival, Content, Inbox, bare_message_id};
+use crate::sandbox::{
+    connection::Line,
+    inbox::{Arrival, Content, Inbox, bare_message_id},
+};
 
 /// Headers that are nobody's business.
 const CREDENTIALS: [header::HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];

@@ -3,7 +3,6 @@
 //!
 //! Owns the gateway from its listener on; the inbox may be shared with others.
 
-mod connection;
 mod fault;
 mod gateway;
 mod ledger;
@@ -17,11 +16,12 @@ use axum::{Router, extract::DefaultBodyLimit};
 use tokio::task::AbortHandle;
 
 pub use self::fault::Fault;
-use self::{
+use self::gateway::Gateway;
+use super::{
+    FaultSwitch, Inbox, SandboxError, SwitchError,
     connection::{Entrance, Line},
-    gateway::Gateway,
+    gate::Gate,
 };
-use super::{FaultSwitch, Inbox, SandboxError, SwitchError, gate::Gate};
 
 /// The largest request that is read.
 const LARGEST: usize = 128 * 1024 * 1024;

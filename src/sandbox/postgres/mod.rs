@@ -40,7 +40,9 @@ pub enum Mode {
 }
 
 /// A running cluster. It listens on 127.0.0.1 and on a socket in its own data folder; its one user `postgres` has a
-/// password of its own. Dropping it stops the server, and so does the end of this program, however it ends.
+/// password of its own. Dropping it stops the server, and so does the end of this program, however it ends (where there
+/// is `setpriv`, which Linux distributions have; elsewhere a server that was left behind is ended by the next start in
+/// the same folder).
 ///
 /// Dropping waits for the server's end (some milliseconds for a temporary cluster, a checkpoint for a kept one).
 pub struct Postgres {

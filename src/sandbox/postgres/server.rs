@@ -159,7 +159,13 @@ impl Server {
         if Path::new("/proc/self").exists() {
             let its_own = fs::read_link(format!("/proc/{pid}/cwd")).ok();
             if its_own != self.folder.data().canonicalize().ok() {
-                return fs::remove_file(&file).map_err(|source| SandboxError::Folder { path: file, source });
+                return match fs::remove_file(&file) {
+                    // A server that has just ended removed it itself.
+                    Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                        Err(SandboxError::Folder { path: file, source })
+                    }
+                    _ => Ok(()),
+                };
             }
         }
         let mut command = self.program("pg_ctl");

@@ -1,4 +1,4 @@
-//! The gate as something that axum serves, with connections that can be cut from outside.
+//! A gate as something that axum serves, with connections that can be cut from outside.
 //!
 //! Owns no request; knows only bytes.
 
@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::sandbox::gate::Gate;
+use super::gate::Gate;
 
 /// Where axum gets its connections from.
 pub(super) struct Entrance(pub(super) Arc<Gate>);
