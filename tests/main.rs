@@ -1,5 +1,7 @@
 //! The integration tests, in one program so that they are linked once.
 
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
 mod api;
 mod config;
 mod http;

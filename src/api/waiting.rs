@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::{
         delivery::ProviderName,
-        health::{Circuit, ProviderState},
+        health::{Circuit, ProviderState, Reason, Waiting},
         message::{ClientId, MessageId},
     };
 
@@ -74,28 +74,38 @@ mod tests {
         }
     }
 
-    fn board(reason: Option<&str>) -> Board {
+    fn board(until: Option<OffsetDateTime>) -> Board {
         let board = Board::default();
         let primary = ProviderName::new("primary");
         board.set_chain("default", vec![primary.clone()]);
-        board.publish(&primary, ProviderState { circuit: Circuit::Open, until: None, reason: reason.map(Into::into) });
+        let (circuit, waiting) = match until {
+            Some(until) => (Circuit::Open, Some(Waiting { reason: Reason::CircuitOpen, until })),
+            None => (Circuit::Closed, None),
+        };
+        board.publish(&primary, ProviderState::new(circuit, waiting));
         board
     }
 
     #[test]
     fn a_message_says_what_it_waits_for() {
         let ready = board(None);
-        let broken = board(Some("circuit"));
+        let broken = board(Some(datetime!(2026-12-01 12:00:30 UTC)));
         let cases = [
             (Status::NotYetSent, NOW, None, &ready, Some("a free dispatcher")),
             (Status::RequiredResend, LATER, None, &ready, Some("round 2 at 2026-12-01T12:05:01Z")),
-            (Status::RequiredResend, NOW, None, &broken, Some("circuit of provider primary")),
+            (
+                Status::RequiredResend,
+                NOW,
+                None,
+                &broken,
+                Some("circuit of provider primary is open until 2026-12-01T12:00:30Z"),
+            ),
             (
                 Status::RequiredResend,
                 LATER,
                 None,
                 &broken,
-                Some("circuit of provider primary; round 2 at 2026-12-01T12:05:01Z"),
+                Some("circuit of provider primary is open until 2026-12-01T12:00:30Z; round 2 at 2026-12-01T12:05:01Z"),
             ),
             (Status::InProcess, LATER, Some("primary"), &broken, Some("the answer of provider primary")),
             (Status::InProcess, LATER, None, &ready, Some("the dispatcher that has it")),

@@ -103,8 +103,7 @@ impl App {
             wake: wake.clone(),
         };
         let stop_maintenance = CancellationToken::new();
-        let maintenance =
-            maintenance::run(outbox.clone(), settings.retention.clone(), stop_maintenance.clone());
+        let maintenance = maintenance::run(outbox.clone(), settings.retention.clone(), stop_maintenance.clone());
 
         let stop_serving = CancellationToken::new();
         let api = Api::new(Backend {

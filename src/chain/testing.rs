@@ -133,8 +133,8 @@ pub(super) fn verdict(class: Class) -> Verdict {
 
 /// Small figures, so that a test can reach them: the circuit opens at two failures in four calls, for 10 s.
 pub(super) fn settings() -> config::Provider {
-    let mut settings: config::Provider =
-        serde_json::from_value(serde_json::json!({ "kind": "smtp", "host": "mail.example.org" })).unwrap();
+    let relay = config::SmtpProvider::new("mail.example.org");
+    let mut settings = config::Provider::new(config::ProviderKind::Smtp(relay));
     settings.throttle_rest = Duration::from_secs(7);
     settings.account_rest = Duration::from_secs(300);
     settings.breaker = breaker_settings();

@@ -1,9 +1,6 @@
 //! An email of RFC 5322 (an .eml file) as a request.
 
-use std::{
-    io::Read,
-    path::Path,
-};
+use std::{io::Read, path::Path};
 
 use bytes::Bytes;
 use mail_parser::{Address, MessageParser, MessagePart, MimeHeaders};
@@ -12,7 +9,8 @@ use super::Failure;
 use crate::proto::v1;
 
 /// The headers that are taken over besides those with a field of their own.
-const FURTHER_HEADERS: [&str; 5] = ["In-Reply-To", "References", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Id"];
+const FURTHER_HEADERS: [&str; 5] =
+    ["In-Reply-To", "References", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Id"];
 
 /// Reads an email.
 pub(super) fn read(path: &Path) -> Result<v1::Email, Failure> {

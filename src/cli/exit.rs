@@ -77,7 +77,8 @@ impl Failure {
     /// The failure that a gRPC status means, with the fields that it names.
     pub(super) fn from_status(status: &tonic::Status) -> Self {
         let mut text = format!("{:?}: {}", status.code(), status.message());
-        for violation in tonic_types::StatusExt::get_details_bad_request(status).into_iter().flat_map(|d| d.field_violations)
+        for violation in
+            tonic_types::StatusExt::get_details_bad_request(status).into_iter().flat_map(|d| d.field_violations)
         {
             text.push_str(&format!("\n  {}: {}", violation.field, violation.description));
         }

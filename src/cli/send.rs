@@ -179,9 +179,8 @@ impl Send {
             email.attachments.push(attachment(path, String::new())?);
         }
         for inline in &self.inline {
-            let (id, path) = inline
-                .split_once('=')
-                .ok_or_else(|| Failure::Usage("--inline: expected ID=FILE".to_owned()))?;
+            let (id, path) =
+                inline.split_once('=').ok_or_else(|| Failure::Usage("--inline: expected ID=FILE".to_owned()))?;
             email.attachments.push(attachment(&PathBuf::from(path), id.to_owned())?);
         }
         Ok(())

@@ -22,8 +22,7 @@ pub(super) struct Serve {
 impl Serve {
     pub(super) async fn run(&self) -> Result<Exit, Failure> {
         let settings = load(&self.file)?;
-        let telemetry =
-            telemetry::init(&settings.telemetry).map_err(|error| Failure::Usage(error.to_string()))?;
+        let telemetry = telemetry::init(&settings.telemetry).map_err(|error| Failure::Usage(error.to_string()))?;
         let mut signals = StopSignals::new()?;
         if self.migrate {
             app::connect(&settings).await?.migrate().await.map_err(StartError::from)?;

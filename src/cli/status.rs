@@ -149,7 +149,9 @@ fn seconds(duration: &prost_types::Duration) -> f64 {
 
 fn time(timestamp: Option<&prost_types::Timestamp>) -> String {
     timestamp
-        .and_then(|t| OffsetDateTime::from_unix_timestamp(t.seconds).ok()?.replace_nanosecond(u32::try_from(t.nanos).ok()?).ok())
+        .and_then(|t| {
+            OffsetDateTime::from_unix_timestamp(t.seconds).ok()?.replace_nanosecond(u32::try_from(t.nanos).ok()?).ok()
+        })
         .and_then(|time| time.replace_millisecond(time.millisecond()).ok()?.format(&Rfc3339).ok())
         .unwrap_or_default()
 }

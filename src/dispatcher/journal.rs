@@ -105,12 +105,7 @@ impl Journal for LeaseJournal {
 }
 
 impl LeaseJournal {
-    async fn write(
-        &self,
-        finished: &[Attempt],
-        open: &[RecipientIndex],
-        next: &ProviderName,
-    ) -> Result<(), Stopped> {
+    async fn write(&self, finished: &[Attempt], open: &[RecipientIndex], next: &ProviderName) -> Result<(), Stopped> {
         self.may_begin().await?;
         let unwritten = &finished[self.progress.written()..];
         if unwritten.is_empty() && self.on_record.as_ref() == Some(next) {

@@ -44,8 +44,7 @@ impl SettlerHandle {
 impl Settler {
     pub(super) fn spawn(outbox: Outbox, settings: &config::Dispatch) -> Self {
         let (sender, receiver) = mpsc::channel(settings.settle_size);
-        let worker =
-            Worker { outbox, receiver, size: settings.settle_size, delay: settings.settle_delay };
+        let worker = Worker { outbox, receiver, size: settings.settle_size, delay: settings.settle_delay };
         Self { handle: SettlerHandle(sender), task: tokio::spawn(worker.run()) }
     }
 

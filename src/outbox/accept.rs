@@ -12,7 +12,10 @@ use super::{
     content::{self, unknown_outcome_word},
     error::{repeat, unreadable},
 };
-use crate::{delivery::Status, message::{ClientId, MessageId}};
+use crate::{
+    delivery::Status,
+    message::{ClientId, MessageId},
+};
 
 /// How often the winner of a key is looked for: it can be removed between two statements, and then the key is free.
 const TRIES: u32 = 3;

@@ -53,9 +53,10 @@ impl Outbox {
     pub async fn missing_migrations(&self) -> Result<usize, OutboxError> {
         let migrator = sqlx::migrate!();
         let mut connection = self.connection_apart().await?;
-        let has_table = sqlx::query_scalar!(r#"select to_regclass($1) is not null as "is_there!""#, &*migrator.table_name)
-            .fetch_one(&mut connection)
-            .await?;
+        let has_table =
+            sqlx::query_scalar!(r#"select to_regclass($1) is not null as "is_there!""#, &*migrator.table_name)
+                .fetch_one(&mut connection)
+                .await?;
         let applied = match has_table {
             true => connection.list_applied_migrations(&migrator.table_name).await?,
             false => Vec::new(),

@@ -35,7 +35,7 @@ async fn a_silent_gateway_leaves_it_unknown_when_time_is_up() {
 #[tokio::test]
 async fn the_deadline_ends_a_send_sooner_than_the_settings() {
     let peer = HttpPeer::start(&[Behaviour::Silent]).await;
-    let provider = provider(&peer.url(), "");
+    let provider = provider(&peer.url());
     let begun = Instant::now();
     let soon = Submission { deadline: begun + Duration::from_millis(100), ..submission(message(), &[0]) };
     let outcome = provider.send(soon).await;
@@ -46,7 +46,7 @@ async fn the_deadline_ends_a_send_sooner_than_the_settings() {
 #[tokio::test]
 async fn after_the_deadline_nothing_is_begun() {
     let mut peer = HttpPeer::start(&[Behaviour::Answer(response(200, "", ""))]).await;
-    let provider = provider(&peer.url(), "");
+    let provider = provider(&peer.url());
     let [first, late, next] = [message(), message(), message()];
     let keys = [first.id.to_string(), next.id.to_string()];
     provider.send(submission(first, &[0])).await;
@@ -69,12 +69,12 @@ async fn without_a_connection_it_was_not_sent() {
         tokio::task::yield_now().await;
     }
     let hold = || submission(bare(UnknownOutcome::Hold), &[0]);
-    let outcome = provider(&gone, "").send(hold()).await;
+    let outcome = provider(&gone).send(hold()).await;
     assert_outcome(&outcome, Class::Unavailable, Scope::Provider, "connect", FAILING);
 
     // A label of more than 63 bytes: the resolver refuses it without asking anybody.
     let nowhere = format!("http://{}.example/", "a".repeat(64));
-    let outcome = provider(&nowhere, "").send(hold()).await;
+    let outcome = provider(&nowhere).send(hold()).await;
     assert_outcome(&outcome, Class::Unavailable, Scope::Provider, "dns", FAILING);
 }
 
@@ -82,7 +82,7 @@ async fn without_a_connection_it_was_not_sent() {
 async fn a_connection_that_the_gateway_closed_while_idle_is_replaced() {
     let ok = response(200, "", "");
     let mut peer = HttpPeer::start(&[Behaviour::AnswerAndClose(ok.clone()), Behaviour::Answer(ok)]).await;
-    let provider = provider(&peer.url(), "");
+    let provider = provider(&peer.url());
     provider.send(submission(message(), &[0])).await;
     peer.closed().await;
     // The close is in our socket by now; each yield lets the runtime look at its sockets once.

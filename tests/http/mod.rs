@@ -92,28 +92,31 @@ fn submission(message: Message, recipients: &[u16]) -> Submission {
     }
 }
 
-fn settings(url: &str, more: &str) -> config::HttpProvider {
-    use figment::providers::{Format, Toml};
-    figment::Figment::new()
-        .merge(Toml::string(&format!("url = '{url}'\ntimeout = '10s'\nconnect_timeout = '10s'")))
-        .merge(Toml::string(more))
-        .extract()
-        .expect("valid settings")
+fn settings(url: &str, change: impl FnOnce(&mut config::HttpProvider)) -> config::HttpProvider {
+    let mut settings = config::HttpProvider::new(url);
+    settings.timeout = Duration::from_secs(10);
+    settings.connect_timeout = Duration::from_secs(10);
+    change(&mut settings);
+    settings
 }
 
-fn provider(url: &str, more: &str) -> HttpProvider {
-    HttpProvider::new(ProviderName::new("gateway"), &settings(url, more), None).expect("valid settings")
+fn provider(url: &str) -> HttpProvider {
+    provider_with(url, |_| {})
+}
+
+fn provider_with(url: &str, change: impl FnOnce(&mut config::HttpProvider)) -> HttpProvider {
+    HttpProvider::new(ProviderName::new("gateway"), &settings(url, change), None).expect("valid settings")
 }
 
 async fn outcome_of(behaviour: Behaviour, message: Message) -> Outcome {
     let peer = HttpPeer::start(&[behaviour]).await;
-    provider(&peer.url(), "").send(submission(message, &[0])).await
+    provider(&peer.url()).send(submission(message, &[0])).await
 }
 
 /// What it comes to with a gateway that does not come to an end.
 async fn outcome_at_the_timeout(behaviour: Behaviour) -> Outcome {
     let peer = HttpPeer::start(&[behaviour]).await;
-    provider(&peer.url(), "timeout = '500ms'").send(submission(message(), &[0])).await
+    provider_with(&peer.url(), |s| s.timeout = Duration::from_millis(500)).send(submission(message(), &[0])).await
 }
 
 #[track_caller]

@@ -7,7 +7,7 @@ use super::*;
 #[tokio::test]
 async fn what_is_sent_conforms_to_the_published_schema() {
     let mut peer = HttpPeer::start(&[Behaviour::Answer(response(200, "", ""))]).await;
-    let provider = provider(&peer.url(), "");
+    let provider = provider(&peer.url());
     let mut least = bare(UnknownOutcome::Hold);
     least.email = Email {
         from: mailbox(None, "a@example.com"),

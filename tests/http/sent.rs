@@ -8,7 +8,7 @@ use super::*;
 async fn an_email_arrives_as_the_contract_describes_it() {
     let mut peer = HttpPeer::start(&[Behaviour::Answer(response(202, "", r#"{"id":"gw-1"}"#))]).await;
     let message = message();
-    let outcome = provider(&peer.url(), "").send(submission(message.clone(), &[0, 1, 2, 3])).await;
+    let outcome = provider(&peer.url()).send(submission(message.clone(), &[0, 1, 2, 3])).await;
     assert_eq!(outcome.provider_message_id.as_deref(), Some("gw-1"));
     assert_eq!(outcome.health, Health::Healthy);
     assert_eq!(outcome.verdicts.iter().map(|(index, _)| index.0).collect::<Vec<_>>(), [0, 1, 2, 3]);
@@ -64,7 +64,7 @@ async fn the_headers_tell_the_key_the_trace_and_the_token() {
     let mut peer = HttpPeer::start(&[Behaviour::Answer(response(200, "", ""))]).await;
     let message = message();
     let token = Some("s3cret".to_owned().into());
-    let provider = HttpProvider::new(ProviderName::new("gateway"), &settings(&peer.url(), ""), token).unwrap();
+    let provider = HttpProvider::new(ProviderName::new("gateway"), &settings(&peer.url(), |_| {}), token).unwrap();
     provider.send(submission(message.clone(), &[0])).await;
     provider.send(submission(message.clone(), &[1])).await;
 
@@ -90,7 +90,7 @@ async fn what_is_not_there_is_no_header_and_what_cannot_stand_in_one_stops_nothi
     let mut peer = HttpPeer::start(&[Behaviour::Answer(response(200, "", ""))]).await;
     let message = Message { correlation_id: "a\r\nX-Evil: b".to_owned(), ..message() };
     let submission = Submission { traceparent: String::new(), ..submission(message, &[0]) };
-    let outcome = provider(&peer.url(), "").send(submission).await;
+    let outcome = provider(&peer.url()).send(submission).await;
     assert_outcome(&outcome, Class::Accepted, Scope::Recipient, "200", Health::Healthy);
     let request = peer.request().await;
     for name in ["authorization", "traceparent", "tracestate", "x-correlation-id", "x-evil"] {
@@ -101,7 +101,7 @@ async fn what_is_not_there_is_no_header_and_what_cannot_stand_in_one_stops_nothi
 #[tokio::test]
 async fn only_the_open_recipients_are_in_the_envelope_and_the_rest_of_a_repeat_is_the_same() {
     let mut peer = HttpPeer::start(&[Behaviour::Answer(response(200, "", ""))]).await;
-    let provider = provider(&peer.url(), "");
+    let provider = provider(&peer.url());
     let message = message();
     provider.send(submission(message.clone(), &[0, 1, 2, 3])).await;
     let outcome = provider.send(submission(message, &[3, 1])).await;
@@ -123,10 +123,10 @@ async fn only_the_open_recipients_are_in_the_envelope_and_the_rest_of_a_repeat_i
 #[tokio::test]
 async fn what_is_larger_than_the_gateway_takes_is_not_offered() {
     let mut peer = HttpPeer::start(&[Behaviour::Answer(response(200, "", ""))]).await;
-    provider(&peer.url(), "").send(submission(message(), &[0])).await;
+    provider(&peer.url()).send(submission(message(), &[0])).await;
     let length = peer.request().await.body.len();
 
-    let limited = |limit: usize| provider(&peer.url(), &format!("max_bytes = {limit}"));
+    let limited = |limit: usize| provider_with(&peer.url(), |s| s.max_bytes = Some(limit as u64));
     let [fits, too_large] = [limited(length), limited(length - 1)];
     let outcome = fits.send(submission(message(), &[0])).await;
     assert_outcome(&outcome, Class::Accepted, Scope::Recipient, "200", Health::Healthy);

@@ -26,8 +26,8 @@ async fn outcome_with(certified: &str, trusted: bool) -> Outcome {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), authority).unwrap();
     let peer = HttpPeer::start_tls(&[Behaviour::Answer(response(200, "", ""))], config).await;
-    let more = if trusted { format!("ca_file = '{}'", file.path().display()) } else { String::new() };
-    provider(&peer.url(), &more).send(submission(message(), &[0])).await
+    let ca_file = trusted.then(|| file.path().to_owned());
+    provider_with(&peer.url(), |s| s.ca_file = ca_file).send(submission(message(), &[0])).await
 }
 
 #[tokio::test]
@@ -49,8 +49,9 @@ async fn a_peer_that_does_not_finish_the_handshake_was_sent_nothing() {
     for (behaviour, code) in [(Behaviour::Deaf, "connect_timeout"), (Behaviour::ResetAfter(1), "connect")] {
         let peer = HttpPeer::start(&[behaviour]).await;
         let url = peer.url().replace("http:", "https:");
-        let outcome =
-            provider(&url, "connect_timeout = '300ms'").send(submission(bare(UnknownOutcome::Hold), &[0])).await;
+        let outcome = provider_with(&url, |s| s.connect_timeout = Duration::from_millis(300))
+            .send(submission(bare(UnknownOutcome::Hold), &[0]))
+            .await;
         assert_outcome(&outcome, Class::Unavailable, Scope::Provider, code, FAILING);
     }
 }
@@ -59,7 +60,7 @@ async fn a_peer_that_does_not_finish_the_handshake_was_sent_nothing() {
 fn a_file_without_a_certificate_is_refused() {
     let empty = tempfile::NamedTempFile::new().unwrap();
     for path in [empty.path(), std::path::Path::new("/no/such/file")] {
-        let settings = settings("https://localhost/", &format!("ca_file = '{}'", path.display()));
+        let settings = settings("https://localhost/", |s| s.ca_file = Some(path.to_owned()));
         let error = HttpProvider::new(ProviderName::new("gateway"), &settings, None).unwrap_err();
         assert!(error.to_string().starts_with("ca_file: "), "{error}");
     }

@@ -2,5 +2,6 @@
 
 pub mod http_peer;
 pub mod postgres;
+pub mod service;
 pub mod smtp_peer;
 pub mod statements;
