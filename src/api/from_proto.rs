@@ -218,13 +218,13 @@ mod tests {
         assert_eq!(
             fields(request),
             [
-                "idempotency_key",
                 "email.to[0].address",
                 "send_at",
+                "idempotency_key",
+                "correlation_id",
                 "expire_at",
                 "priority",
-                "unknown_outcome_policy",
-                "correlation_id"
+                "unknown_outcome_policy"
             ]
         );
     }

@@ -8,6 +8,7 @@ mod demo;
 mod dev;
 mod eml;
 mod exit;
+mod local;
 mod request_file;
 mod send;
 mod serve;

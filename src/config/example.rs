@@ -18,8 +18,12 @@ const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/postrider.tom
 /// The example with every setting in force: a line that begins with # and a small letter is a setting.
 fn uncommented() -> String {
     let text = std::fs::read_to_string(EXAMPLE).unwrap();
+    // A setting begins with its name at once; a list goes on with indented values and a bracket.
+    let is_setting = |text: &str| {
+        text.starts_with(|first: char| first.is_ascii_lowercase()) || text.starts_with("    \"") || text == "]"
+    };
     let line = |line: &str| match line.strip_prefix('#') {
-        Some(setting) if setting.starts_with(|first: char| first.is_ascii_lowercase()) => setting.to_owned(),
+        Some(setting) if is_setting(setting) => setting.to_owned(),
         _ => line.to_owned(),
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")

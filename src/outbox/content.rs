@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn damaged_content_is_said_to_be_unreadable() {
         let whole = encode(&email());
-        let half = Bytes::copy_from_slice(&whole[..whole.len() / 2]);
-        assert!(matches!(decode(half, None), Err(OutboxError::Unreadable(_))));
+        let cut_short = Bytes::copy_from_slice(&whole[..whole.len() - 1]);
+        assert!(matches!(decode(cut_short, None), Err(OutboxError::Unreadable(_))));
     }
 }
