@@ -11,9 +11,7 @@ use time::OffsetDateTime;
 
 use crate::{
     config::DEFAULT_CHAIN,
-    message::{
-        ClientId, Email, EmailAddress, Mailbox, Message, MessageId, Priority, TraceContext, UnknownOutcome,
-    },
+    message::{ClientId, Email, EmailAddress, Mailbox, Message, MessageId, Priority, TraceContext, UnknownOutcome},
     outbox::NewMessage,
     proto::v1 as pb,
 };

@@ -41,7 +41,7 @@ pub(super) struct Bench {
 impl Bench {
     #[allow(clippy::print_stdout, clippy::print_stderr)]
     pub(super) async fn run(&self) -> Result<Exit, Failure> {
-        // As a service has it: spans and lines cost something too.
+        // As a service has it: spans cost something too.
         let telemetry = telemetry::init(&Telemetry::default()).map_err(|error| Failure::Usage(error.to_string()))?;
         let mut signals = StopSignals::new()?;
         let options = self.options()?;

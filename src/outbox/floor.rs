@@ -45,8 +45,7 @@ impl Floor {
 impl Outbox {
     /// How many messages still need something.
     pub async fn count_pending(&self) -> Result<u64, OutboxError> {
-        let count =
-            sqlx::query_scalar!(r#"select count(*) as "count!" from pending"#).fetch_one(&self.pool).await?;
+        let count = sqlx::query_scalar!(r#"select count(*) as "count!" from pending"#).fetch_one(&self.pool).await?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
 
@@ -60,19 +59,20 @@ impl Outbox {
 
     /// How many bytes of write-ahead log the whole server has written.
     pub async fn wal_bytes(&self) -> Result<u64, OutboxError> {
-        let bytes = sqlx::query_scalar!(
-            r#"select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint as "bytes!""#
-        )
-        .fetch_one(&self.pool)
-        .await?;
+        let bytes =
+            sqlx::query_scalar!(r#"select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint as "bytes!""#)
+                .fetch_one(&self.pool)
+                .await?;
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
-    /// The server's version, as it says it.
+    /// The server's version, without what a distribution adds.
     pub async fn server_version(&self) -> Result<String, OutboxError> {
-        Ok(sqlx::query_scalar!(r#"select current_setting('server_version') as "version!""#)
-            .fetch_one(&self.pool)
-            .await?)
+        let version =
+            sqlx::query_scalar!(r#"select split_part(current_setting('server_version'), ' ', 1) as "version!""#)
+                .fetch_one(&self.pool)
+                .await?;
+        Ok(version)
     }
 
     /// Drops the schema with all that is in it. Refused for any schema but one of the benchmark's own.
@@ -81,7 +81,8 @@ impl Outbox {
             return Err(OutboxError::Refused(format!("{} is not a schema of the benchmark", self.schema)));
         }
         let mut connection = self.connection_apart().await?;
-        let sql = format!("drop schema if exists {} cascade", quoted(&self.schema));
+        // Without its notice of how much goes with it.
+        let sql = format!("set client_min_messages = warning; drop schema if exists {} cascade", quoted(&self.schema));
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await?;
         connection.close().await?;
         Ok(())

@@ -43,7 +43,8 @@ pub(in crate::bench) struct BareServer {
 impl BareServer {
     /// Starts it at a free port.
     pub(in crate::bench) async fn start(work: Work) -> Result<Self, BenchError> {
-        let failed = |error: std::io::Error| BenchError::Connect { what: "the floor's server", reason: error.to_string() };
+        let failed =
+            |error: std::io::Error| BenchError::Connect { what: "the floor's server", reason: error.to_string() };
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));

@@ -47,11 +47,7 @@ async fn measure_statements(testbed: &Testbed<'_>, tables: &Tables) -> Result<Ra
         all.push(statements::measure(&tables.outbox, scale.messages).await?);
     }
     let of = |step: fn(&Rates) -> f64| middle(&all.iter().map(step).collect::<Vec<_>>());
-    Ok(Rates {
-        accept: of(|rates| rates.accept)?,
-        claim: of(|rates| rates.claim)?,
-        settle: of(|rates| rates.settle)?,
-    })
+    Ok(Rates { accept: of(|rates| rates.accept)?, claim: of(|rates| rates.claim)?, settle: of(|rates| rates.settle)? })
 }
 
 /// Raw sends to a sink of that kind, a second.

@@ -47,6 +47,10 @@ pub(in crate::bench) async fn measure(outbox: &Outbox, messages: u64) -> Result<
     let began = Instant::now();
     at_once(|| claim(outbox.clone(), claimed.clone(), messages)).await?;
     let claim = rate(messages, began.elapsed());
+    let found = claimed.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
+    if found != messages {
+        return Err(BenchError::Call(format!("{found} of {messages} messages were there to be claimed")));
+    }
     let began = Instant::now();
     at_once(|| settle(outbox.clone(), claimed.clone())).await?;
     Ok(Rates { accept, claim, settle: rate(messages, began.elapsed()) })

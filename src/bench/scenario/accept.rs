@@ -34,7 +34,8 @@ async fn compare_all(testbed: &Testbed<'_>, tables: &Tables) -> Result<Vec<Line>
     for (callers, messages, at_least) in
         [(scale.callers, scale.messages, MANY_AT_LEAST), (1, (scale.messages / 10).max(10), ONE_AT_LEAST)]
     {
-        testbed.say(&format!("accept: {callers} callers"));
+        let case = if callers == 1 { "1 caller".to_owned() } else { format!("{callers} callers") };
+        testbed.say(&format!("accept: {case}"));
         let ours = Callers::connect(app.address(), callers).await?;
         let theirs = Callers::connect(floor.address(), callers).await?;
         let mut rates = (Vec::new(), Vec::new());
@@ -49,7 +50,6 @@ async fn compare_all(testbed: &Testbed<'_>, tables: &Tables) -> Result<Vec<Line>
         let (Some(ours), Some(theirs)) = (median(&rates.0), median(&rates.1)) else {
             return Err(BenchError::TooFew("repeats"));
         };
-        let case = if callers == 1 { "1 caller".to_owned() } else { format!("{callers} callers") };
         lines.push(Line::of_rate(Scenario::Accept.as_str(), case, ours, theirs, at_least));
     }
     app.stop().await;

@@ -7,12 +7,12 @@ use tokio::time::Instant;
 use super::Scenario;
 use crate::{
     bench::{
-    BenchError, Figure, Line, Unit,
-    figures::{chained, median, rate},
-    floor,
-    load::Callers,
-    testbed::{Kind, Sink, Tables, Testbed},
-},
+        BenchError, Figure, Line, Unit,
+        figures::{chained, median, rate},
+        floor,
+        load::Callers,
+        testbed::{Kind, Sink, Tables, Testbed},
+    },
     sandbox::{Inbox, inbox::Keep},
 };
 

@@ -50,8 +50,7 @@ async fn watch(testbed: &Testbed<'_>, tables: &Tables) -> Result<Line, BenchErro
     let resident = child.id().and_then(resident_megabytes);
     child.kill().await.map_err(failed("does not end"))?;
 
-    let mut measured =
-        vec![Figure::new("statements", statements, Unit::PerSecond).at_most(STATEMENTS_AT_MOST)];
+    let mut measured = vec![Figure::new("statements", statements, Unit::PerSecond).at_most(STATEMENTS_AT_MOST)];
     // Only Linux tells it.
     measured.extend(resident.map(|mb| Figure::new("memory", mb, Unit::Megabytes).at_most(MEGABYTES_AT_MOST)));
     Ok(Line { name: Scenario::Idle.as_str(), case: "1 process".to_owned(), measured, ..Line::default() })

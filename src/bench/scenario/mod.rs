@@ -37,14 +37,8 @@ pub struct UnknownScenario(pub String);
 
 impl Scenario {
     /// Every scenario, in the order in which they are run.
-    pub const ALL: [Scenario; 6] = [
-        Scenario::Accept,
-        Scenario::EndToEnd,
-        Scenario::Drain,
-        Scenario::Latency,
-        Scenario::Failover,
-        Scenario::Idle,
-    ];
+    pub const ALL: [Scenario; 6] =
+        [Scenario::Accept, Scenario::EndToEnd, Scenario::Drain, Scenario::Latency, Scenario::Failover, Scenario::Idle];
 
     /// Its name on the command line and in results.
     pub fn as_str(self) -> &'static str {
