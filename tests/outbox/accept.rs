@@ -7,7 +7,7 @@ use postrider::{
     message::{Attachment, Header, MessageId},
     outbox::{Accepted, NewMessage, OutboxError},
 };
-use tokio::task::JoinSet;
+use tokio::{sync::Barrier, task::JoinSet};
 
 use super::{DAY, Draft, HOUR, attempt, claimed_one, request, settlement};
 use crate::support::postgres::Database;
@@ -86,27 +86,30 @@ async fn a_batch_may_repeat_itself_and_what_was_there_before() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_with_the_same_keys_in_other_orders_do_not_lock_each_other_out() {
     let db = Database::new().await;
+    let together = Arc::new(Barrier::new(6));
     let mut calls = JoinSet::new();
-    for n in 0..8 {
-        let outbox = db.outbox.clone();
+    for n in 0..6 {
+        let (outbox, together) = (db.outbox.clone(), together.clone());
         calls.spawn(async move {
             let mut new = 0;
             for round in 0..10 {
+                let key = |k| format!("{round}-{k}");
                 let mut messages: Vec<NewMessage> =
-                    (0..20).map(|k| Draft::keyed(format!("{round}-{k}"), "same").new_message(&outbox)).collect();
-                messages.rotate_left(n * 2);
+                    (0..200).map(|k| Draft::keyed(key(k), "same").new_message(&outbox)).collect();
+                messages.rotate_left(n * 20);
                 if n % 2 == 1 {
                     messages.reverse();
                 }
+                together.wait().await;
                 let answers = outbox.accept(&messages).await.unwrap();
                 new += answers.iter().filter(|answer| **answer == Accepted::New).count();
             }
             new
         });
     }
-    assert_eq!(calls.join_all().await.iter().sum::<usize>(), 200);
-    assert_eq!(db.count("message").await, 200);
-    assert_eq!(db.scalar::<i64>("select deadlocks from pg_stat_database where datname = current_database()").await, 0);
+    assert_eq!(calls.join_all().await.iter().sum::<usize>(), 2000);
+    assert_eq!(db.count("message").await, 2000);
+    assert_eq!(db.deadlocks().await, 0);
 }
 
 #[tokio::test]
