@@ -1,11 +1,12 @@
 //! Messages are stored, each once for its key.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use postrider::{
+    config,
     delivery::{Class, Status},
     message::{Attachment, Header, MessageId},
-    outbox::{Accepted, NewMessage, OutboxError},
+    outbox::{Accepted, NewMessage, Outbox, OutboxError},
 };
 use tokio::{sync::Barrier, task::JoinSet};
 
@@ -239,4 +240,29 @@ async fn a_database_that_is_not_there_is_unavailable() {
     db.outbox.close().await;
     let error = db.outbox.accept(&[Draft::default().new_message(&db.outbox)]).await.unwrap_err();
     assert!(matches!(error, OutboxError::Unavailable(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn connecting_to_nothing_fails_after_the_longest_wait_without_telling_the_password() {
+    let settings = config::Database { acquire_timeout: Duration::from_millis(200), ..config::Database::default() };
+    for url in ["postgres://user:hunter2@127.0.0.1:1/none", "postgres://user:hunter2@127.0.0.1:port/none"] {
+        let error = Outbox::connect(&settings, &url.into()).await.err().unwrap();
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        assert_eq!(matches!(error, OutboxError::Unavailable(_)), !url.contains("port"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn connections_that_the_server_closed_are_replaced() {
+    let db = Database::new().await;
+    Draft::default().accept(&db.outbox, 1).await;
+    let closed: i64 = db
+        .scalar(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity
+            where application_name = 'postrider' and datname = current_database()",
+        )
+        .await;
+    assert!(closed > 0);
+    Draft::default().accept(&db.outbox, 1).await;
+    assert_eq!(db.outbox.claim(&request(10)).await.unwrap().len(), 2);
 }
