@@ -323,7 +323,7 @@ async fn what_a_provider_said_may_hold_anything() {
     let claimed = claimed_one(&db, &Draft { recipients: 2, ..Draft::default() }).await;
     let mut odd = attempt("primary", &[Class::Deferred, Class::Accepted]);
     for (_, verdict) in &mut odd.outcome.verdicts {
-        verdict.code = "5\05".into();
+        verdict.code = "5\u{0}5".into();
         verdict.detail = "it's \\ \"so\" \u{1f4ee} {,}\0".into();
     }
     odd.outcome.provider_message_id = Some("<a\0b>".into());
