@@ -1,12 +1,15 @@
 //! The loop that claims what is due: as much as there are permits for, when it is woken or by poll.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Dispatcher, send::Sender};
-use crate::outbox::{ClaimRequest, Claimed, OutboxError};
+use crate::{
+    chain::Chain,
+    outbox::{ClaimRequest, Claimed, OutboxError},
+};
 
 pub(super) struct Claims<'a> {
     pub(super) dispatcher: &'a Dispatcher,
@@ -63,7 +66,7 @@ impl Claims<'_> {
 
     async fn claim(&self, limit: usize) -> Result<Vec<Claimed>, OutboxError> {
         let Dispatcher { outbox, chains, settings, retry, .. } = self.dispatcher;
-        let ready: std::collections::BTreeMap<_, _> =
+        let ready: BTreeMap<_, _> =
             chains.iter().filter_map(|(name, chain)| Some((name.clone(), chain.first_ready()?))).collect();
         let resting: Vec<String> = chains.keys().filter(|name| !ready.contains_key(*name)).cloned().collect();
         if !resting.is_empty() {
@@ -72,10 +75,13 @@ impl Claims<'_> {
         if ready.is_empty() {
             return Ok(Vec::new());
         }
+        // Where every ready provider is only being tried out, more than it takes would be claimed for nothing.
+        let room = chains.values().filter(|chain| ready.contains_key(chain.name())).map(Chain::probe_room);
+        let room = room.sum::<Option<usize>>().unwrap_or(usize::MAX);
         outbox
             .claim(&ClaimRequest {
                 chains: ready,
-                limit,
+                limit: limit.min(room),
                 lease: settings.lease,
                 max_rounds: retry.max_rounds,
                 idempotent: chains.values().flat_map(|chain| chain.idempotent()).collect(),
