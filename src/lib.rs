@@ -24,6 +24,9 @@
 //! | [`bench`] | load, floors, the table of results | app, sandbox, message, delivery, outbox, provider, health |
 //! | [`cli`] | commands, output for people and scripts | app, sandbox, bench, message, outbox, health, delivery |
 
+// A dependency that nothing uses is a build time that nobody needs. The tests have some of their own.
+#![cfg_attr(not(test), warn(unused_crate_dependencies))]
+
 pub mod api;
 pub mod app;
 pub mod bench;

@@ -17,7 +17,7 @@ mod rotation;
 mod testing;
 mod window;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
@@ -94,6 +94,11 @@ impl Chain {
         rooms.map(|rooms| rooms.into_iter().sum())
     }
 
+    /// For how long a provider of it recognises a message by its idempotency key; `None` if it has no key.
+    pub fn recognises_key_for(&self, provider: &ProviderName) -> Option<Duration> {
+        self.links.iter().find(|link| link.name() == provider).and_then(|link| link.capabilities().idempotency)
+    }
+
     /// Its providers that recognise a message by an idempotency key.
     pub fn idempotent(&self) -> Vec<ProviderName> {
         let recognises = |link: &&Arc<Link>| link.capabilities().idempotency.is_some();
@@ -122,7 +127,8 @@ pub struct Offer {
 /// Where the steps of a round are written down before they are taken.
 pub trait Journal: Send + Sync {
     /// Called before each provider is asked, with the attempts finished in this round so far and the recipients still
-    /// open: also those that this provider is not offered, since another deferred them or may have them. When it answers [`Proceed::Stop`] the round ends without asking.
+    /// open: also those that this provider is not offered, since another deferred them or may have them. When it
+    /// answers [`Proceed::Stop`] the round ends without asking.
     fn before_attempt<'a>(
         &'a self,
         finished: &'a [Attempt],

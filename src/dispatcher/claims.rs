@@ -1,12 +1,15 @@
 //! The loop that claims what is due: as much as there are permits for, when it is woken or by poll.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Dispatcher, send::Sender};
-use crate::outbox::{ClaimRequest, Claimed, OutboxError};
+use crate::{
+    chain::Chain,
+    outbox::{ClaimRequest, Claimed, OutboxError},
+};
 
 pub(super) struct Claims<'a> {
     pub(super) dispatcher: &'a Dispatcher,
@@ -26,7 +29,9 @@ impl Claims<'_> {
             };
             let wanted = permits.len();
             // A claim is not abandoned half way: what it took would lie until its lease ran out.
-            match self.claim(wanted).await {
+            let claimed = self.claim(wanted).await;
+            self.report(&claimed);
+            match claimed {
                 Ok(claimed) if claimed.len() == wanted => {
                     self.spawn(claimed, permits);
                     pause.reset();
@@ -38,7 +43,7 @@ impl Claims<'_> {
                     }
                     self.spawn(claimed, permits);
                 }
-                Err(error) => tracing::warn!(%error, "nothing could be claimed"),
+                Err(_) => {}
             }
             tokio::select! {
                 () = self.dispatcher.wake.notified() => pause.reset(),
@@ -63,7 +68,7 @@ impl Claims<'_> {
 
     async fn claim(&self, limit: usize) -> Result<Vec<Claimed>, OutboxError> {
         let Dispatcher { outbox, chains, settings, retry, .. } = self.dispatcher;
-        let ready: std::collections::BTreeMap<_, _> =
+        let ready: BTreeMap<_, _> =
             chains.iter().filter_map(|(name, chain)| Some((name.clone(), chain.first_ready()?))).collect();
         let resting: Vec<String> = chains.keys().filter(|name| !ready.contains_key(*name)).cloned().collect();
         if !resting.is_empty() {
@@ -72,15 +77,32 @@ impl Claims<'_> {
         if ready.is_empty() {
             return Ok(Vec::new());
         }
+        // Where every ready provider is only being tried out, more than it takes would be claimed for nothing.
+        let room = chains.values().filter(|chain| ready.contains_key(chain.name())).map(Chain::probe_room);
+        let room = room.sum::<Option<usize>>().unwrap_or(usize::MAX);
         outbox
             .claim(&ClaimRequest {
                 chains: ready,
-                limit,
+                limit: limit.min(room),
                 lease: settings.lease,
                 max_rounds: retry.max_rounds,
                 idempotent: chains.values().flat_map(|chain| chain.idempotent()).collect(),
             })
             .await
+    }
+
+    /// Tells once when the database goes, and once when it is back.
+    fn report(&self, claimed: &Result<Vec<Claimed>, OutboxError>) {
+        let is_there = claimed.is_ok();
+        if !self.dispatcher.database.send_if_modified(|was| std::mem::replace(was, is_there) != is_there) {
+            return;
+        }
+        match claimed {
+            Ok(_) => tracing::info!("the database is back"),
+            Err(error) => {
+                tracing::error!(%error, "nothing can be claimed; it is tried again until the database is back")
+            }
+        }
     }
 
     /// Sends each of the messages in a task of its own, so that a slow one holds up no other.
