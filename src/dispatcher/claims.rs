@@ -29,7 +29,9 @@ impl Claims<'_> {
             };
             let wanted = permits.len();
             // A claim is not abandoned half way: what it took would lie until its lease ran out.
-            match self.claim(wanted).await {
+            let claimed = self.claim(wanted).await;
+            self.report(&claimed);
+            match claimed {
                 Ok(claimed) if claimed.len() == wanted => {
                     self.spawn(claimed, permits);
                     pause.reset();
@@ -41,7 +43,7 @@ impl Claims<'_> {
                     }
                     self.spawn(claimed, permits);
                 }
-                Err(error) => tracing::warn!(%error, "nothing could be claimed"),
+                Err(_) => {}
             }
             tokio::select! {
                 () = self.dispatcher.wake.notified() => pause.reset(),
@@ -87,6 +89,20 @@ impl Claims<'_> {
                 idempotent: chains.values().flat_map(|chain| chain.idempotent()).collect(),
             })
             .await
+    }
+
+    /// Tells once when the database goes, and once when it is back.
+    fn report(&self, claimed: &Result<Vec<Claimed>, OutboxError>) {
+        let is_there = claimed.is_ok();
+        if !self.dispatcher.database.send_if_modified(|was| std::mem::replace(was, is_there) != is_there) {
+            return;
+        }
+        match claimed {
+            Ok(_) => tracing::info!("the database is back"),
+            Err(error) => {
+                tracing::error!(%error, "nothing can be claimed; it is tried again until the database is back")
+            }
+        }
     }
 
     /// Sends each of the messages in a task of its own, so that a slow one holds up no other.
