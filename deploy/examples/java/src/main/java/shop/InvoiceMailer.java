@@ -64,16 +64,20 @@ public class InvoiceMailer {
         List<String> violations = new ArrayList<>();
         for (Any detail : StatusProto.fromThrowable(e).getDetailsList()) {
             if (detail.is(BadRequest.class)) {
-                try {
-                    for (BadRequest.FieldViolation v : detail.unpack(BadRequest.class).getFieldViolationsList()) {
-                        violations.add(v.getField() + ": " + v.getDescription());
-                    }
-                } catch (InvalidProtocolBufferException broken) {
-                    throw new IllegalStateException(broken);
+                for (BadRequest.FieldViolation v : unpack(detail).getFieldViolationsList()) {
+                    violations.add(v.getField() + ": " + v.getDescription());
                 }
             }
         }
         return violations;
+    }
+
+    private static BadRequest unpack(Any detail) {
+        try {
+            return detail.unpack(BadRequest.class);
+        } catch (InvalidProtocolBufferException e) {
+            throw new IllegalStateException("Postrider's answer cannot be read", e);
+        }
     }
 
     private static void pauseOrThrow(int tries, StatusRuntimeException e) {

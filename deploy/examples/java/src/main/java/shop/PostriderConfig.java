@@ -2,6 +2,8 @@ package shop;
 
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
+import io.grpc.Metadata;
+import io.grpc.stub.MetadataUtils;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import postrider.v1.EmailServiceGrpc;
@@ -17,6 +19,9 @@ public class PostriderConfig {
 
     @Bean
     public EmailServiceBlockingStub emails(ManagedChannel postrider) {
-        return EmailServiceGrpc.newBlockingStub(postrider);
+        Metadata client = new Metadata();
+        client.put(Metadata.Key.of("x-client-id", Metadata.ASCII_STRING_MARSHALLER), "billing");
+        return EmailServiceGrpc.newBlockingStub(postrider)
+                .withInterceptors(MetadataUtils.newAttachHeadersInterceptor(client));
     }
 }
