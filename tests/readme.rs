@@ -62,8 +62,7 @@ fn every_state_class_and_reason_stands_in_its_table() {
 fn every_link_leads_somewhere() {
     let readme = readme();
     let targets = readme.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let missing: Vec<&str> =
-        targets.filter(|target| !target.contains("://") && !Path::new(target).exists()).collect();
+    let missing: Vec<&str> = targets.filter(|target| !target.contains("://") && !Path::new(target).exists()).collect();
     assert_eq!(missing, Vec::<&str>::new());
 }
 
@@ -94,18 +93,16 @@ fn split(arguments: &str) -> Vec<String> {
 
 #[test]
 fn the_settings_are_valid() {
-    let folder = std::env::temp_dir().join(format!("postrider-readme-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
     for block in blocks("toml") {
         for secret in ["gateway-token", "smtp-password"] {
-            fs::write(folder.join(secret), "secret").expect("a file");
+            fs::write(folder.path().join(secret), "secret").expect("a file");
         }
-        let file = folder.join("postrider.toml");
-        fs::write(&file, block.text.replace("/run/secrets", &folder.to_string_lossy())).expect("a file");
+        let file = folder.path().join("postrider.toml");
+        fs::write(&file, block.text.replace("/run/secrets", &folder.path().to_string_lossy())).expect("a file");
         let settings = config::load(Some(&file), Vec::<(String, String)>::new()).expect("valid settings");
         assert_eq!(settings.chains["default"], ["gateway", "relay"]);
     }
-    fs::remove_dir_all(&folder).expect("the folder");
 }
 
 #[tokio::test]
