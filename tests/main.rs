@@ -8,6 +8,7 @@ mod config;
 mod http;
 mod map;
 mod outbox;
+mod readme;
 mod sandbox;
 mod smtp;
 mod support;
