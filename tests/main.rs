@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod api;
+mod bench;
 mod config;
 mod http;
 mod map;
