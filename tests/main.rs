@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod api;
+mod bad_input;
 mod config;
 mod http;
 mod map;
