@@ -9,6 +9,7 @@ mod config;
 mod http;
 mod map;
 mod outbox;
+mod peers;
 mod sandbox;
 mod smtp;
 mod support;
