@@ -4,12 +4,14 @@
 
 mod api;
 mod bad_input;
+mod bench;
 mod cli;
 mod config;
 mod http;
 mod map;
 mod outbox;
 mod peers;
+mod readme;
 mod sandbox;
 mod smtp;
 mod support;

@@ -126,6 +126,6 @@ fn session(settings: &config::Database, url: &SecretString) -> Result<PgConnectO
 }
 
 /// A name as SQL reads it, whatever it contains.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
