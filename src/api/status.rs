@@ -142,6 +142,12 @@ pub(super) fn invalid_field(field: &str, description: impl Into<String>) -> Stat
     invalid_request(vec![Violation { field: field.to_owned(), description: description.into() }])
 }
 
+/// A request that is no message of the contract: no field can be named.
+pub(super) fn unreadable_request() -> Status {
+    let message = "the request is invalid: its bytes are not a message of the contract";
+    Reason::InvalidRequest.status(message, ErrorDetails::with_bad_request(Vec::new()), [("violations", "1".to_owned())])
+}
+
 /// A request larger than the limit.
 pub(super) fn request_too_large(limit_bytes: usize) -> Status {
     let message = format!("the request is larger than the limit of {limit_bytes} bytes");

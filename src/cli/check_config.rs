@@ -1,6 +1,6 @@
 //! `postrider check-config`.
 
-use super::{ConfigFile, Exit, Failure};
+use super::{ConfigFile, Exit, Failure, output};
 use crate::config::{self, Settings};
 
 /// Reads and checks the settings; the failure lists all that is wrong.
@@ -9,9 +9,11 @@ pub(super) fn load(file: &ConfigFile) -> Result<Settings, Failure> {
 }
 
 /// Check the settings, say all that is wrong with them, and print those in effect.
-#[allow(clippy::print_stdout)]
 pub(super) fn run(file: &ConfigFile) -> Result<Exit, Failure> {
     let settings = load(file)?;
-    print!("{}", settings.summary());
+    output::answer(&settings.summary())?;
+    for warning in settings.warnings() {
+        output::remark(&warning)?;
+    }
     Ok(Exit::Done)
 }
