@@ -10,8 +10,10 @@
 //!
 //! | module | owns | may use |
 //! | --- | --- | --- |
+//! | [`config`] | the settings: structs with their defaults, how they are read and checked | |
 //! | [`message`] | what is sent: message, id, address, attachment; parsing; the MIME form | |
 //! | [`delivery`] | status, outcome, retry policy, the transition function; pure | message |
+//! | [`telemetry`] | logs, traces and their context | message, delivery |
 //! | [`policy`] | what may be sent | message |
 //! | [`outbox`] | every SQL statement: accept, claim, settle, query, retention | message, delivery |
 //! | [`provider`] | the trait `Provider`, capabilities, the registry, one file an adapter | message, delivery |
