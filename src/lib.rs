@@ -23,7 +23,7 @@
 //! | [`api`] | the gRPC services, protobuf from and to the domain, status codes | outbox, policy, delivery, message, health |
 //! | [`sandbox`] | a private Postgres, an HTTP and an SMTP provider with faults to switch on | |
 //! | [`app`] | puts it together; the order of start and stop | message, delivery, policy, outbox, provider, health, chain, dispatcher, api, sandbox |
-//! | [`cli`] | commands, output for people and scripts | app, sandbox, message, outbox, health, delivery |
+//! | [`cli`] | commands, output for people and scripts | app, sandbox |
 
 // A dependency that nothing uses is a build time that nobody needs. The tests have some of their own.
 #![cfg_attr(not(test), warn(unused_crate_dependencies))]

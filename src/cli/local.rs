@@ -6,7 +6,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::Failure;
 use crate::{
-    app::{self, App, StartError},
+    app::{self, App},
     config::{Breaker, DEFAULT_CHAIN, HttpProvider, Provider, ProviderKind, Settings, SmtpProvider, SmtpTls},
     sandbox::{
         Inbox, SandboxError,
@@ -73,7 +73,7 @@ impl LocalSystem {
         .into();
         settings.chains = [(DEFAULT_CHAIN.to_owned(), vec![PRIMARY.to_owned(), BACKUP.to_owned()])].into();
 
-        app::connect(&settings).await?.migrate().await.map_err(StartError::from)?;
+        app::migrate(&settings).await?;
         let app = App::start(&settings).await?;
         Ok(Self { primary, backup, inbox, app, postgres })
     }

@@ -25,7 +25,7 @@ impl Serve {
         let telemetry = telemetry::init(&settings.telemetry).map_err(|error| Failure::Usage(error.to_string()))?;
         let mut signals = StopSignals::new()?;
         if self.migrate {
-            app::connect(&settings).await?.migrate().await.map_err(StartError::from)?;
+            app::migrate(&settings).await?;
         }
         let app = App::start(&settings).await?;
         tracing::info!(address = %app.address(), "serving");
@@ -45,17 +45,14 @@ impl Serve {
 
 /// Create or update the tables of the outbox.
 pub(super) async fn migrate(file: &ConfigFile) -> Result<Exit, Failure> {
-    let settings = load(file)?;
-    let outbox = app::connect(&settings).await?;
-    outbox.migrate().await.map_err(StartError::from)?;
-    outbox.ensure_days(settings.retention.days_ahead).await.map_err(StartError::from)?;
+    app::migrate(&load(file)?).await?;
     Ok(Exit::Done)
 }
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match &error {
-            StartError::Database(crate::outbox::OutboxError::Unavailable(_)) => Self::Unavailable(error.to_string()),
+            _ if error.is_unavailable() => Self::Unavailable(error.to_string()),
             StartError::NoDatabase | StartError::Provider(_) | StartError::NotMigrated(_) => {
                 Self::Usage(error.to_string())
             }
