@@ -8,6 +8,7 @@
 //! empty variable counts as not set. A secret can be given as a file (`password_file`) instead.
 
 mod breaker;
+mod certificates;
 mod database;
 mod dispatch;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use std::{
 };
 
 pub use breaker::Breaker;
+pub use certificates::{CertificateError, read_certificates};
 pub use database::Database;
 pub use dispatch::Dispatch;
 pub use http_provider::HttpProvider;

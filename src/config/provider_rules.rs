@@ -2,13 +2,13 @@
 //!
 //! Owns these checks only; the adapters rely on them.
 
-use std::{collections::BTreeSet, fs, net::IpAddr, path::Path, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, path::Path, time::Duration};
 
-use rustls_pki_types::{CertificateDer, pem::PemObject};
 use url::Url;
 
 use super::{
     DEFAULT_CHAIN, HttpProvider, Provider, ProviderKind, Settings, SmtpProvider, SmtpTls,
+    certificates::read_certificates,
     problem::{Problems, nearest},
     source::same_name,
     value::Value,
@@ -145,14 +145,9 @@ fn check_patience(path: &str, provider: &Provider, attempt_timeout: Duration, pr
 
 fn check_certificates(path: &str, file: Option<&Path>, problems: &mut Problems) {
     let Some(file) = file else { return };
-    let wrong = match fs::read(file) {
-        Ok(text) => match CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>() {
-            Ok(certificates) if !certificates.is_empty() => return,
-            _ => "expected a file with certificates in PEM".to_owned(),
-        },
-        Err(error) => format!("the file cannot be read: {error}"),
-    };
-    problems.add(path, Some(&file.to_owned().show()), &wrong);
+    if let Err(wrong) = read_certificates(file) {
+        problems.add(path, Some(&file.to_owned().show()), &wrong.to_string());
+    }
 }
 
 fn check_chains(settings: &Settings, problems: &mut Problems) {

@@ -5,6 +5,9 @@
 pub mod http;
 pub mod registry;
 pub mod smtp;
+mod tls;
+
+pub use tls::TlsError;
 
 use std::{sync::Arc, time::Duration};
 

@@ -137,7 +137,8 @@ fn types_that_are_too_long_to_be_read_whole_make_no_document() {
     let hidden = DOCX_TYPES.replace("</Types>", &" ".repeat(1024 * 1024)) + &RENAMED_VBA["<Types>".len()..];
     for (types, expected) in [(hidden, "application/zip"), (padded(DOCX_TYPES, 1_000_000), DOCX)] {
         // Once stored as it is and once compressed.
-        for entries in [[(TYPES, types.as_str()), ("word/x.bin", "x")], [("word/x.bin", "x"), (TYPES, types.as_str())]] {
+        for entries in [[(TYPES, types.as_str()), ("word/x.bin", "x")], [("word/x.bin", "x"), (TYPES, types.as_str())]]
+        {
             assert_eq!(detect(&zip(&entries)), Detected::Known(expected), "{} bytes", types.len());
         }
     }
