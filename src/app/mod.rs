@@ -137,7 +137,7 @@ impl App {
             board: board.clone(),
             wake,
             longest_wait: settings.retry.longest_wait,
-            kept: settings.retention.finished,
+            retention: settings.retention.clone(),
         });
         let failed = CancellationToken::new();
         let readiness = follow(database, api.readiness(), stop_serving.clone());

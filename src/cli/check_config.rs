@@ -8,10 +8,14 @@ pub(super) fn load(file: &ConfigFile) -> Result<Settings, Failure> {
     config::load(file.config.as_deref(), std::env::vars_os()).map_err(|errors| Failure::Usage(errors.to_string()))
 }
 
-/// Check the settings, say all that is wrong with them, and print those in effect.
-#[allow(clippy::print_stdout)]
+/// Check the settings, say all that is wrong with them, and print those in effect. What is hardly meant goes to stderr:
+/// what is on stdout can be kept as a file of settings.
+#[allow(clippy::print_stdout, clippy::print_stderr)]
 pub(super) fn run(file: &ConfigFile) -> Result<Exit, Failure> {
     let settings = load(file)?;
+    for warning in settings.warnings() {
+        eprintln!("warning: {warning}");
+    }
     print!("{}", settings.summary());
     Ok(Exit::Done)
 }

@@ -23,6 +23,7 @@ impl Serve {
     pub(super) async fn run(&self) -> Result<Exit, Failure> {
         let settings = load(&self.file)?;
         let telemetry = telemetry::init(&settings.telemetry).map_err(|error| Failure::Usage(error.to_string()))?;
+        settings.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let mut signals = StopSignals::new()?;
         if self.migrate {
             app::migrate(&settings).await?;
