@@ -77,8 +77,8 @@ pub struct Settings {
     pub telemetry: Telemetry,
     /// The providers, by name.
     pub providers: BTreeMap<String, Provider>,
-    /// The chains: for each the names of its providers, first the one that is asked first. `default` is used by every
-    /// message.
+    /// The chains: for each the names of its providers, first the one that is asked first. Every message takes `default`;
+    /// any other is refused, since nothing would take it.
     pub chains: BTreeMap<String, Vec<String>>,
 }
 

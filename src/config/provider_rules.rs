@@ -37,9 +37,6 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let unused = settings.providers.keys().filter(|name| !used.contains(name.as_str()));
     let mut warnings: Vec<String> =
         unused.map(|name| format!("providers.{name}: stands in no chain, so it is never asked")).collect();
-    for name in settings.chains.keys().filter(|name| *name != DEFAULT_CHAIN) {
-        warnings.push(format!("chains.{name}: every message takes the chain {DEFAULT_CHAIN}, this one is not used"));
-    }
     for (name, provider) in &settings.providers {
         if let ProviderKind::Http(http) = &provider.kind
             && http.token.is_some()
@@ -157,6 +154,11 @@ fn check_chains(settings: &Settings, problems: &mut Problems) {
     }
     for (name, chain) in &settings.chains {
         let path = format!("chains.{name}");
+        if name != DEFAULT_CHAIN {
+            let what = format!("every message takes the chain {DEFAULT_CHAIN}, expected no other");
+            problems.add(&path, None, &what);
+            continue;
+        }
         if chain.is_empty() {
             problems.add(&path, Some("[]"), "expected at least one provider");
         }
