@@ -110,7 +110,6 @@ impl App {
         if missing > 0 {
             return Err(StartError::NotMigrated(missing));
         }
-        outbox.measure_clock().await?;
         outbox.ensure_days(settings.retention.days_ahead).await?;
 
         let board = Board::default();
