@@ -8,7 +8,8 @@ pub(super) fn load(file: &ConfigFile) -> Result<Settings, Failure> {
     config::load(file.config.as_deref(), std::env::vars_os()).map_err(|errors| Failure::Usage(errors.to_string()))
 }
 
-/// Check the settings, say all that is wrong with them, and print those in effect.
+/// Check the settings, say all that is wrong with them, and print those in effect. What is hardly meant goes to stderr:
+/// what is on stdout can be kept as a file of settings.
 pub(super) fn run(file: &ConfigFile) -> Result<Exit, Failure> {
     let settings = load(file)?;
     output::answer(&settings.summary())?;

@@ -50,7 +50,7 @@ impl Serve {
 
     async fn start(&self, settings: &Settings) -> Result<App, StartError> {
         if self.migrate {
-            app::connect(settings).await?.migrate().await?;
+            app::migrate(settings).await?;
         }
         App::start(settings).await
     }
@@ -61,9 +61,7 @@ pub(super) async fn migrate(file: &ConfigFile) -> Result<Exit, Failure> {
     let settings = load(file)?;
     // A database that is waited for is worth a line in the log.
     let telemetry = telemetry::init(&settings.telemetry).map_err(|error| Failure::Usage(error.to_string()))?;
-    let outbox = app::connect(&settings).await?;
-    outbox.migrate().await.map_err(StartError::from)?;
-    outbox.ensure_days(settings.retention.days_ahead).await.map_err(StartError::from)?;
+    app::migrate(&settings).await?;
     telemetry.shutdown().await;
     Ok(Exit::Done)
 }
@@ -71,7 +69,7 @@ pub(super) async fn migrate(file: &ConfigFile) -> Result<Exit, Failure> {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match &error {
-            StartError::Database(crate::outbox::OutboxError::Unavailable(_)) => Self::Unavailable(error.to_string()),
+            _ if error.is_unavailable() => Self::Unavailable(error.to_string()),
             StartError::NoDatabase | StartError::Provider(_) | StartError::NotMigrated(_) => {
                 Self::Usage(error.to_string())
             }
