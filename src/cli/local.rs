@@ -39,10 +39,6 @@ pub(super) struct Places {
     pub(super) data: Option<PathBuf>,
     /// Where the service listens; without it at a free port.
     pub(super) listen: Option<SocketAddr>,
-    /// Where the first provider listens.
-    pub(super) primary: Option<SocketAddr>,
-    /// Where the second provider listens.
-    pub(super) backup: Option<SocketAddr>,
 }
 
 impl LocalSystem {
@@ -52,15 +48,10 @@ impl LocalSystem {
         postgres.create_database(DATABASE).await?;
         let inbox = Inbox::default();
         let primary =
-            HttpSink::start(HttpOptions { name: PRIMARY.to_owned(), address: places.primary, inbox: inbox.clone() })
+            HttpSink::start(HttpOptions { name: PRIMARY.to_owned(), address: None, inbox: inbox.clone() }).await?;
+        let backup =
+            SmtpSink::start(SmtpOptions { name: BACKUP.to_owned(), inbox: inbox.clone(), ..SmtpOptions::default() })
                 .await?;
-        let backup = SmtpSink::start(SmtpOptions {
-            name: BACKUP.to_owned(),
-            address: places.backup,
-            inbox: inbox.clone(),
-            ..SmtpOptions::default()
-        })
-        .await?;
 
         let mut settings = Settings::default();
         settings.database.url = Some(postgres.url(DATABASE).into());
