@@ -4,9 +4,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::stream::Empty;
 use http::HeaderMap;
 use tokio::sync::Notify;
-use tokio_stream::Empty;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
 

@@ -1,4 +1,6 @@
 //! A provider with everything that stands round it, built once and shared by every chain that names it.
+//!
+//! Owns no order among providers: that is the chain's.
 
 use std::{collections::BTreeMap, sync::Arc};
 

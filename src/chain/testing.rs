@@ -1,4 +1,6 @@
 //! Providers that do as they are told, and what the tests of the chain share.
+//!
+//! Owns no test. Nothing here speaks to a network, so the tests run under paused time.
 
 use std::{
     collections::{BTreeMap, VecDeque},

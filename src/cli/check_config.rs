@@ -1,4 +1,6 @@
 //! `postrider check-config`.
+//!
+//! Owns what is printed; what is wrong or hardly meant is found where settings are read.
 
 use super::{ConfigFile, Exit, Failure, output};
 use crate::config::{self, Settings};

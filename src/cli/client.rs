@@ -1,4 +1,6 @@
 //! The gRPC client of the client commands.
+//!
+//! Owns the connection and its metadata; each command makes its own calls.
 
 use std::time::Duration;
 

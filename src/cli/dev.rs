@@ -1,4 +1,6 @@
 //! `postrider dev`.
+//!
+//! Owns what is said at the start; what runs is put together in `local`.
 
 use std::{net::SocketAddr, path::PathBuf};
 

@@ -1,4 +1,6 @@
 //! An email of RFC 5322 (an .eml file) as a request.
+//!
+//! Owns which parts are taken over; what may be sent is for the service to say.
 
 use std::{io::Read, path::Path};
 

@@ -1,4 +1,6 @@
 //! A SendEmail request as a JSON file: the fields of the contract by their names.
+//!
+//! Owns the names and the forms of the fields; judges no value, since the service does.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,6 @@
 //! `postrider send`.
+//!
+//! Owns the options and how an email comes of them; whether it may be sent is for the service to say.
 
 use std::{path::PathBuf, time::Duration};
 

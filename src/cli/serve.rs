@@ -1,4 +1,6 @@
 //! `postrider serve` and `postrider migrate`.
+//!
+//! Owns the signals and the exit code; what is started and stopped, and in which order, is the app's.
 
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -1,4 +1,6 @@
 //! `postrider status`.
+//!
+//! Owns how a status reads on a screen and in JSON, and which exit code it means; changes nothing.
 
 use std::time::Duration;
 

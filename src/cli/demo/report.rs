@@ -1,4 +1,6 @@
 //! What the demo saw, and whether it is as it should be.
+//!
+//! Owns the verdict and the words; what happens in the demo is decided in its script.
 
 use std::{collections::HashMap, fmt, time::Duration};
 
