@@ -81,7 +81,7 @@ impl Scale {
     /// What a first impression takes: less than two minutes.
     pub fn quick() -> Self {
         Self {
-            messages: 2_000,
+            messages: 1_500,
             failover_phase: Duration::from_secs(3),
             silence: Duration::from_secs(1),
             pause: Duration::from_secs(1),
