@@ -271,7 +271,11 @@ pub enum OutboxError {
     /// The database cannot be reached, or went away in the middle: the same call may be made again.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// The database did not take the statement as it was: making the same call again will not help.
+    /// The database does not let us in, or is not what we expect: credentials, rights, tables. A person has to see to
+    /// it; then the same call may be made again.
+    #[error("the database is not set up for us: {0}")]
+    NotSetUp(String),
+    /// The database did not take a value as it was: making the same call again will not help.
     #[error("the database refused the statement: {0}")]
     Refused(String),
     /// What was read is not what was written: another version's, or damaged.
