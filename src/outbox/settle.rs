@@ -12,7 +12,7 @@ use super::{
     attempts::{self, Columns},
     error::repeat,
 };
-use crate::delivery::{Class, Next, Status};
+use crate::delivery::{Next, Status};
 
 impl Outbox {
     /// Writes back a batch of outcomes, finished and not, and says, in their order, what became of each.
@@ -163,9 +163,10 @@ impl<'a> Outcomes<'a> {
         self.unknown_since.push(settlement.unknown_since);
         self.closed.push(closes(settlement));
         let (status, due_at, open, ask_first, round_spent) = match &settlement.next {
-            Next::Finished(status) => (*status, None, String::new(), None, spends_round(settlement)),
+            Next::Finished(status) => (*status, None, String::new(), None, attempts::spend_round(&settlement.attempts)),
             Next::Person { status, open } => {
-                (*status, None, attempts::list(open.iter().copied()), None, spends_round(settlement))
+                let round_spent = attempts::spend_round(&settlement.attempts);
+                (*status, None, attempts::list(open.iter().copied()), None, round_spent)
             }
             Next::Again { status, due_at, open, round_spent, ask_first } => {
                 (*status, Some(*due_at), attempts::list(open.iter().copied()), ask_first.as_ref(), *round_spent)
@@ -183,9 +184,4 @@ impl<'a> Outcomes<'a> {
 fn closes(settlement: &Settlement) -> bool {
     let last = settlement.attempts.last();
     last.is_some_and(|attempt| attempt.outcome.verdicts.iter().all(|(_, verdict)| verdict.class.is_final()))
-}
-
-/// Whether an attempt of the round counts.
-fn spends_round(settlement: &Settlement) -> bool {
-    settlement.attempts.iter().flat_map(|a| &a.outcome.verdicts).any(|(_, verdict)| Class::spends_round(verdict.class))
 }

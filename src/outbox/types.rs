@@ -145,8 +145,8 @@ pub struct Settlement {
 pub enum Settled {
     /// It was written.
     Done,
-    /// The lease no longer held: the attempts were added to the history as late outcomes. A late acceptance of what
-    /// still waited made it SUCCESS_SENT.
+    /// The lease no longer held: the attempts were added to the history as late outcomes. Recipients that they left
+    /// accepted are not offered again, and a message that has no others open is SUCCESS_SENT.
     Late,
     /// The message no longer exists.
     Gone,
