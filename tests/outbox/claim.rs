@@ -386,6 +386,21 @@ async fn under_hold_a_takeover_before_sending_began_costs_nothing() {
 }
 
 #[tokio::test]
+async fn a_row_that_cannot_be_read_goes_to_a_person_and_the_others_are_claimed() {
+    let db = Database::new().await;
+    let ids = Draft::default().accept(&db.outbox, 3).await;
+    // An id without a time in it.
+    db.execute(&format!("update pending set id = '8e0d3e1c-1111-4111-8111-111111111111' where id = '{}'", ids[1]))
+        .await;
+    let claimed = db.outbox.claim(&request(10)).await.unwrap();
+    let claimed: BTreeSet<MessageId> = claimed.iter().map(|one| one.lease.id).collect();
+    assert_eq!(claimed, BTreeSet::from([ids[0], ids[2]]));
+    assert_eq!(db.count("pending where status = 'FAILED_NOT_RETRYABLE'").await, 1);
+    let_leases_run_out(&db).await;
+    assert_eq!(db.outbox.claim(&request(10)).await.unwrap().len(), 2, "and it does not come again");
+}
+
+#[tokio::test]
 async fn the_database_decides_what_is_due_and_not_this_machine() {
     let db = Database::new().await;
     let exact = db.outbox.clock().now();
