@@ -14,7 +14,7 @@ use crate::{
 
 /// Attempts as columns.
 #[derive(Default)]
-pub(super) struct Columns<'a> {
+pub(super) struct AttemptColumns<'a> {
     pub(super) id: Vec<Uuid>,
     pub(super) token: Vec<i64>,
     pub(super) nth: Vec<i32>,
@@ -31,7 +31,7 @@ pub(super) struct Columns<'a> {
     pub(super) verdicts: Vec<Option<String>>,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> AttemptColumns<'a> {
     /// Adds the attempts of one message, in their order.
     pub(super) fn push_all(&mut self, lease: super::Lease, round: u32, attempts: &'a [Attempt]) {
         for (nth, attempt) in (0..).zip(attempts) {

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::types::PgInterval;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -12,6 +11,7 @@ use super::{
     ClaimRequest, Claimed, Lease, Outbox, OutboxError,
     attempts::recipients,
     error::{repeat, unreadable},
+    interval::interval,
 };
 use crate::{
     delivery::ProviderName,
@@ -176,11 +176,6 @@ impl Outbox {
         })
         .await
     }
-}
-
-/// A length of time for Postgres, to the microsecond.
-pub(super) fn interval(length: Duration) -> PgInterval {
-    PgInterval { months: 0, days: 0, microseconds: i64::try_from(length.as_micros()).unwrap_or(i64::MAX) }
 }
 
 impl Row {

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::{
     Holding, Lease, Outbox, OutboxError, Settlement,
-    attempts::{self, Columns},
+    attempts::{self, AttemptColumns},
     error::repeat,
 };
 use crate::{
@@ -31,7 +31,7 @@ impl Outbox {
         open: &[RecipientIndex],
         to: &ProviderName,
     ) -> Result<Holding, OutboxError> {
-        let mut columns = Columns::default();
+        let mut columns = AttemptColumns::default();
         columns.push_all(*lease, round, finished);
         let listed = attempts::list(open.iter().copied());
         let accepted = attempts::accepted(finished).next().is_some();

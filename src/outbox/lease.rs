@@ -6,7 +6,7 @@ use std::{collections::HashMap, time::Duration};
 
 use uuid::Uuid;
 
-use super::{Holding, Lease, Outbox, OutboxError, claim::interval, error::repeat};
+use super::{Holding, Lease, Outbox, OutboxError, error::repeat, interval::interval};
 
 impl Outbox {
     /// Lets leases last that long from now, and says of each, in their order, whether it holds. One statement.

@@ -11,6 +11,7 @@ mod content;
 mod days;
 mod error;
 mod hand_over;
+mod interval;
 mod lanes;
 mod lease;
 mod query;

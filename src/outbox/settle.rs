@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{
     Lease, Outbox, OutboxError, Settled, Settlement,
-    attempts::{self, Columns},
+    attempts::{self, AttemptColumns},
     error::repeat,
 };
 use crate::delivery::{Next, Status};
@@ -33,8 +33,8 @@ impl Outbox {
 
     /// Settles those whose lease holds, and says which they are.
     async fn settle_held(&self, settlements: &[Settlement]) -> Result<HashSet<(Uuid, i64)>, OutboxError> {
-        let mut outcomes = Outcomes::default();
-        let mut columns = Columns::default();
+        let mut outcomes = OutcomeColumns::default();
+        let mut columns = AttemptColumns::default();
         let mut seen = HashSet::new();
         for settlement in settlements.iter().filter(|settlement| seen.insert(settlement.lease)) {
             outcomes.push(settlement);
@@ -95,7 +95,7 @@ impl Outbox {
         let ids: Vec<Uuid> = late.iter().map(|settlement| settlement.lease.id.as_uuid()).collect();
         let accepted: Vec<String> =
             late.iter().map(|settlement| attempts::list(attempts::accepted(&settlement.attempts))).collect();
-        let mut columns = Columns::default();
+        let mut columns = AttemptColumns::default();
         for settlement in late {
             columns.push_all(settlement.lease, settlement.round, &settlement.attempts);
         }
@@ -140,9 +140,9 @@ fn lease_key(lease: Lease) -> (Uuid, i64) {
     (lease.id.as_uuid(), lease.token)
 }
 
-/// Outcomes as columns.
+/// OutcomeColumns as columns.
 #[derive(Default)]
-struct Outcomes<'a> {
+struct OutcomeColumns<'a> {
     id: Vec<Uuid>,
     token: Vec<i64>,
     status: Vec<&'static str>,
@@ -155,7 +155,7 @@ struct Outcomes<'a> {
     closed: Vec<bool>,
 }
 
-impl<'a> Outcomes<'a> {
+impl<'a> OutcomeColumns<'a> {
     fn push(&mut self, settlement: &'a Settlement) {
         self.id.push(settlement.lease.id.as_uuid());
         self.token.push(settlement.lease.token);
