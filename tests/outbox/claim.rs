@@ -10,6 +10,7 @@ use postrider::{
     message::{MessageId, Priority, RecipientIndex, UnknownOutcome},
     outbox::{ClaimRequest, Claimed, EventKind, MessageStatus},
 };
+use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio::task::JoinSet;
 
@@ -23,13 +24,13 @@ async fn many_claimers_take_each_message_once() {
     let mut claimers = JoinSet::new();
     for n in 0..8 {
         let outbox = if n % 2 == 0 { db.outbox.clone() } else { db.another_process().await };
+        let sql = db.sql.clone();
         claimers.spawn(async move {
             let mut mine = Vec::new();
             loop {
                 let claimed = outbox.claim(&request(7)).await.unwrap();
-                if claimed.is_empty()
-                    && outbox.next_due(&["default".into()]).await.unwrap() > Some(outbox.clock().now())
-                {
+                // A claim skips what another one is just taking, so an empty one is not the end.
+                if claimed.is_empty() && !is_any_due(&sql).await {
                     return mine;
                 }
                 mine.extend(claimed.iter().map(|claimed| claimed.lease));
@@ -40,6 +41,10 @@ async fn many_claimers_take_each_message_once() {
     assert_eq!(leases.len(), 400);
     assert_eq!(leases.iter().map(|lease| lease.id).collect::<BTreeSet<_>>(), ids);
     assert_eq!(leases.iter().map(|lease| lease.token).collect::<BTreeSet<_>>().len(), 400, "tokens are unlike");
+}
+
+async fn is_any_due(sql: &PgPool) -> bool {
+    sqlx::query_scalar("select exists (select from pending where due_at <= now())").fetch_one(sql).await.unwrap()
 }
 
 #[tokio::test]

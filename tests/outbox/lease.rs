@@ -20,7 +20,8 @@ async fn a_renewed_lease_is_not_taken_over() {
     let renewed = db.outbox.renew(&[stranger, claimed.lease], HOUR).await.unwrap();
     assert_eq!(renewed, [(stranger, Holding::Lost), (claimed.lease, HELD)]);
     assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
-    let due_at = db.outbox.next_due(&["default".into()]).await.unwrap().unwrap();
+    let status = db.outbox.status(&[claimed.lease.id], None).await.unwrap().remove(0);
+    let due_at = status.due_at.unwrap();
     assert!(due_at > db.outbox.clock().now() + HOUR / 2);
 }
 

@@ -114,7 +114,6 @@ async fn the_rounds_end_in_front_of_a_person() {
     assert_eq!((after.status, after.rounds, after.due_at), (Status::FailedRetriesExhausted, 3, None));
     assert_eq!(after.events.iter().map(|event| event.round).collect::<Vec<_>>(), [Some(1), Some(2), Some(3)]);
     assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
-    assert_eq!(db.outbox.next_due(&["default".into()]).await.unwrap(), None);
 }
 
 #[tokio::test]
