@@ -207,7 +207,7 @@ pub(super) fn outbox(error: &OutboxError) -> Status {
             let details = ErrorDetails::with_retry_info(Some(RETRY_DELAY));
             Reason::DatabaseUnavailable.status("the database is not available; repeat the call", details, [])
         }
-        OutboxError::Refused(_) | OutboxError::Unreadable(_) => internal(error),
+        OutboxError::Refused(_) | OutboxError::Unreadable(_) | OutboxError::NewerVersion { .. } => internal(error),
     }
 }
 
