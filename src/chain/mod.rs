@@ -17,7 +17,7 @@ mod rotation;
 mod testing;
 mod window;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
@@ -99,6 +99,11 @@ impl Chain {
         let recognises = |link: &&Arc<Link>| link.capabilities().idempotency.is_some();
         self.links.iter().filter(recognises).map(|link| link.name().clone()).collect()
     }
+
+    /// For how long one of its providers recognises a message by an idempotency key; `None` if it has none.
+    pub fn recognises_key_for(&self, provider: &ProviderName) -> Option<Duration> {
+        self.links.iter().find(|link| link.name() == provider)?.capabilities().idempotency
+    }
 }
 
 /// A message that is offered to a chain.
@@ -129,6 +134,9 @@ pub trait Journal: Send + Sync {
         open: &'a [RecipientIndex],
         next: &'a ProviderName,
     ) -> BoxFuture<'a, Proceed>;
+
+    /// Called when the provider has answered, with the attempts finished in this round.
+    fn after_attempt(&self, finished: &[Attempt]);
 }
 
 /// Whether the next provider may be asked.

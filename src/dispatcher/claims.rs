@@ -1,16 +1,20 @@
 //! The loop that claims what is due: as much as there are permits for, when it is woken or by poll.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Dispatcher, send::Sender};
-use crate::outbox::{ClaimRequest, Claimed, OutboxError};
+use super::{Dispatcher, outage::Outage, send::Sender};
+use crate::{
+    chain::Chain,
+    outbox::{ClaimRequest, Claimed, OutboxError},
+};
 
 pub(super) struct Claims<'a> {
     pub(super) dispatcher: &'a Dispatcher,
     pub(super) sender: Sender,
+    pub(super) outage: Outage,
     pub(super) permits: Arc<Semaphore>,
     pub(super) tasks: TaskTracker,
 }
@@ -25,6 +29,11 @@ impl Claims<'_> {
                 () = stop.cancelled() => return,
             };
             let wanted = permits.len();
+            if !self.is_outage_over().await {
+                drop(permits);
+                pause.wait(&self.dispatcher.wake, stop).await;
+                continue;
+            }
             // A claim is not abandoned half way: what it took would lie until its lease ran out.
             match self.claim(wanted).await {
                 Ok(claimed) if claimed.len() == wanted => {
@@ -38,14 +47,27 @@ impl Claims<'_> {
                     }
                     self.spawn(claimed, permits);
                 }
-                Err(error) => tracing::warn!(%error, "nothing could be claimed"),
+                Err(error) => {
+                    self.outage.note(&error);
+                    tracing::warn!(%error, "nothing could be claimed");
+                }
             }
-            tokio::select! {
-                () = self.dispatcher.wake.notified() => pause.reset(),
-                () = tokio::time::sleep(pause.next()) => {}
-                () = stop.cancelled() => return,
-            }
+            pause.wait(&self.dispatcher.wake, stop).await;
         }
+    }
+
+    /// Whether the database is there, and nothing of our own is left behind from a time when it was not. Our own comes
+    /// first: leases that ran out meanwhile are renewed and outcomes written, or this process would take its own
+    /// messages over and send them again.
+    async fn is_outage_over(&self) -> bool {
+        if !self.outage.take() {
+            return true;
+        }
+        let is_over = self.sender.leases.renew_all().await && self.sender.settler.has_written_all();
+        if !is_over {
+            self.outage.keep();
+        }
+        is_over
     }
 
     /// Waits for one permit, then takes as many more as are free, up to the size of a claim.
@@ -61,9 +83,9 @@ impl Claims<'_> {
         permits
     }
 
-    async fn claim(&self, limit: usize) -> Result<Vec<Claimed>, OutboxError> {
+    async fn claim(&self, permits: usize) -> Result<Vec<Claimed>, OutboxError> {
         let Dispatcher { outbox, chains, settings, retry, .. } = self.dispatcher;
-        let ready: std::collections::BTreeMap<_, _> =
+        let ready: BTreeMap<_, _> =
             chains.iter().filter_map(|(name, chain)| Some((name.clone(), chain.first_ready()?))).collect();
         let resting: Vec<String> = chains.keys().filter(|name| !ready.contains_key(*name)).cloned().collect();
         if !resting.is_empty() {
@@ -75,7 +97,7 @@ impl Claims<'_> {
         outbox
             .claim(&ClaimRequest {
                 chains: ready,
-                limit,
+                limit: room(chains).map_or(permits, |room| room.min(permits)),
                 lease: settings.lease,
                 max_rounds: retry.max_rounds,
                 idempotent: chains.values().flat_map(|chain| chain.idempotent()).collect(),
@@ -91,6 +113,13 @@ impl Claims<'_> {
         let sender = self.sender.clone();
         self.tasks.spawn(async move { sender.send_all(claimed, permits).await });
     }
+}
+
+/// How many messages may be claimed where every provider that is ready is only being tried out: more would be claimed
+/// for nothing. `None` where that is not bounded.
+fn room(chains: &BTreeMap<String, Chain>) -> Option<usize> {
+    let ready = chains.values().filter(|chain| chain.first_ready().is_some());
+    ready.map(Chain::probe_room).sum()
 }
 
 /// How long to wait before the next look: short after work was found, growing to the longest.
@@ -109,9 +138,14 @@ impl Pause {
         self.next = self.shortest;
     }
 
-    fn next(&mut self) -> Duration {
+    /// Waits until it is over, or a message was accepted, or the process stops.
+    async fn wait(&mut self, wake: &Notify, stop: &CancellationToken) {
         let pause = self.next;
         self.next = (self.next * 2).min(self.longest);
-        pause
+        tokio::select! {
+            () = wake.notified() => self.reset(),
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => {}
+        }
     }
 }

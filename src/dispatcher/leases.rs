@@ -12,12 +12,14 @@ use std::{
 use time::OffsetDateTime;
 use tokio::task::JoinHandle;
 
+use super::outage::Outage;
 use crate::outbox::{Holding, Lease, Outbox};
 
 /// The leases this process holds.
 #[derive(Clone)]
 pub(super) struct Leases {
     outbox: Outbox,
+    outage: Outage,
     length: Duration,
     held: Arc<Mutex<HashMap<Lease, Arc<HeldLease>>>>,
 }
@@ -79,8 +81,8 @@ impl Drop for Hold {
 }
 
 impl Leases {
-    pub(super) fn new(outbox: Outbox, length: Duration) -> Self {
-        Self { outbox, length, held: Arc::default() }
+    pub(super) fn new(outbox: Outbox, outage: Outage, length: Duration) -> Self {
+        Self { outbox, outage, length, held: Arc::default() }
     }
 
     /// Puts a lease on the list of those renewed.
@@ -115,23 +117,26 @@ impl Leases {
             ticks.tick().await;
             loop {
                 ticks.tick().await;
-                let held: Vec<Lease> =
-                    self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
-                if !held.is_empty() {
-                    self.renew(&held).await;
-                }
+                self.renew_all().await;
             }
         })
     }
 
-    async fn renew(&self, leases: &[Lease]) {
+    /// Renews all leases. Whether the database answered.
+    pub(super) async fn renew_all(&self) -> bool {
+        let held: Vec<Lease> = self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
+        held.is_empty() || self.renew(&held).await
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> bool {
         // Counted from before the statement, so that we never believe in more than the database granted.
         let until = self.outbox.clock().now() + self.length;
         let renewed = match self.outbox.renew(leases, self.length).await {
             Ok(renewed) => renewed,
             Err(error) => {
+                self.outage.note(&error);
                 tracing::warn!(%error, leases = leases.len(), "leases could not be renewed");
-                return;
+                return false;
             }
         };
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,5 +148,6 @@ impl Leases {
                 }
             }
         }
+        true
     }
 }
