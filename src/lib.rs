@@ -23,6 +23,9 @@
 //! | [`app`] | puts it together; the order of start and stop | message, delivery, policy, outbox, provider, health, chain, dispatcher, api, sandbox |
 //! | [`cli`] | commands, output for people and scripts | app, sandbox, message, outbox, health, delivery |
 
+// A dependency that nothing uses is a build time that nobody needs. The tests have some of their own.
+#![cfg_attr(not(test), warn(unused_crate_dependencies))]
+
 pub mod api;
 pub mod app;
 pub mod chain;

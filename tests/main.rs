@@ -4,6 +4,8 @@
 
 mod api;
 mod config;
+mod dispatch;
+mod faults;
 mod http;
 mod map;
 mod outbox;

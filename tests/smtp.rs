@@ -5,8 +5,8 @@ mod endings;
 mod other_server;
 mod recipients;
 mod reuse;
-#[path = "support/smtp_peer.rs"]
-mod smtp_peer;
+
+use crate::support::smtp_peer;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

@@ -10,11 +10,15 @@ mod providers;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
-use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, watch},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api::{Api, Backend},
+    api::{Api, Backend, Readiness},
     config::{self, Settings},
     delivery::RetryPolicy,
     dispatcher::Dispatcher,
@@ -56,6 +60,7 @@ pub struct App {
     dispatcher: JoinHandle<()>,
     maintenance: JoinHandle<()>,
     api: JoinHandle<()>,
+    failed: CancellationToken,
 }
 
 /// Connects to the database of the settings, waiting a while for one that is not up yet.
@@ -101,7 +106,9 @@ impl App {
             settings: settings.dispatch.clone(),
             retry: RetryPolicy::from(&settings.retry),
             wake: wake.clone(),
+            database: watch::Sender::new(true),
         };
+        let database = dispatcher.database.subscribe();
         let stop_maintenance = CancellationToken::new();
         let maintenance = maintenance::run(outbox.clone(), settings.retention.clone(), stop_maintenance.clone());
 
@@ -114,13 +121,17 @@ impl App {
             longest_wait: settings.retry.longest_wait,
             kept: settings.retention.finished,
         });
+        let failed = CancellationToken::new();
+        let readiness = follow(database, api.readiness(), stop_serving.clone());
+        let api = serve(api, listener, settings.server.clone(), stop_serving.clone());
         Ok(Self {
             address,
             board,
             outbox,
-            dispatcher: tokio::spawn(dispatcher.run(stop_sending.clone())),
-            maintenance: tokio::spawn(maintenance),
-            api: tokio::spawn(serve(api, listener, settings.server.clone(), stop_serving.clone())),
+            dispatcher: spawn(dispatcher.run(stop_sending.clone()), &failed),
+            maintenance: spawn(maintenance, &failed),
+            api: spawn(while_it_runs(api, readiness), &failed),
+            failed,
             stop_sending,
             stop_serving,
             stop_maintenance,
@@ -142,6 +153,11 @@ impl App {
         &self.outbox
     }
 
+    /// Ends when a part of it has ended that should not have: whoever runs it had better start it anew.
+    pub async fn failed(&self) {
+        self.failed.cancelled().await;
+    }
+
     /// Stops: lets sends and calls under way finish within their limits, and writes everything back.
     pub async fn stop(self) {
         self.stop_serving.cancel();
@@ -154,6 +170,39 @@ impl App {
             }
         }
         self.outbox.close().await;
+    }
+}
+
+/// Runs a part of it, and tells when the part has ended, be it by a panic.
+fn spawn(part: impl Future<Output = ()> + Send + 'static, failed: &CancellationToken) -> JoinHandle<()> {
+    let ended = failed.clone().drop_guard();
+    tokio::spawn(async move {
+        part.await;
+        drop(ended);
+    })
+}
+
+/// Does the second thing for as long as the first lasts.
+async fn while_it_runs(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
+    let second = async {
+        second.await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = first => {}
+        () = second => {}
+    }
+}
+
+/// Says by `grpc.health.v1` whether the database is there, until the service stops.
+async fn follow(mut database: watch::Receiver<bool>, readiness: Readiness, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            changed = database.changed() => if changed.is_err() { return },
+            () = stop.cancelled() => return,
+        }
+        let is_there = *database.borrow_and_update();
+        if is_there { readiness.set_serving().await } else { readiness.set_not_serving().await }
     }
 }
 

@@ -94,15 +94,15 @@ impl Chain {
         rooms.map(|rooms| rooms.into_iter().sum())
     }
 
+    /// For how long a provider of it recognises a message by its idempotency key; `None` if it has no key.
+    pub fn recognises_key_for(&self, provider: &ProviderName) -> Option<Duration> {
+        self.links.iter().find(|link| link.name() == provider).and_then(|link| link.capabilities().idempotency)
+    }
+
     /// Its providers that recognise a message by an idempotency key.
     pub fn idempotent(&self) -> Vec<ProviderName> {
         let recognises = |link: &&Arc<Link>| link.capabilities().idempotency.is_some();
         self.links.iter().filter(recognises).map(|link| link.name().clone()).collect()
-    }
-
-    /// For how long one of its providers recognises a message by an idempotency key; `None` if it has none.
-    pub fn recognises_key_for(&self, provider: &ProviderName) -> Option<Duration> {
-        self.links.iter().find(|link| link.name() == provider)?.capabilities().idempotency
     }
 }
 
@@ -127,7 +127,8 @@ pub struct Offer {
 /// Where the steps of a round are written down before they are taken.
 pub trait Journal: Send + Sync {
     /// Called before each provider is asked, with the attempts finished in this round so far and the recipients still
-    /// open: also those that this provider is not offered, since another deferred them or may have them. When it answers [`Proceed::Stop`] the round ends without asking.
+    /// open: also those that this provider is not offered, since another deferred them or may have them. When it
+    /// answers [`Proceed::Stop`] the round ends without asking.
     fn before_attempt<'a>(
         &'a self,
         finished: &'a [Attempt],

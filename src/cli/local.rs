@@ -67,7 +67,7 @@ impl LocalSystem {
         settings.server.listen = places.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
         settings.retry.pause = Duration::from_secs(2);
         settings.providers = [
-            (PRIMARY.to_owned(), provider(ProviderKind::Http(HttpProvider::new(&primary.url())))),
+            (PRIMARY.to_owned(), provider(ProviderKind::Http(HttpProvider::new(primary.url())))),
             (BACKUP.to_owned(), provider(ProviderKind::Smtp(relay(backup.address())))),
         ]
         .into();
@@ -104,7 +104,7 @@ fn provider(kind: ProviderKind) -> Provider {
 }
 
 fn relay(address: SocketAddr) -> SmtpProvider {
-    let mut relay = SmtpProvider::new(&address.ip().to_string());
+    let mut relay = SmtpProvider::new(address.ip().to_string());
     relay.port = Some(address.port());
     relay.tls = SmtpTls::None;
     relay.command_timeout = Duration::from_secs(10);

@@ -29,14 +29,17 @@ impl Serve {
         }
         let app = App::start(&settings).await?;
         tracing::info!(address = %app.address(), "serving");
-        signals.received().await;
-        tracing::info!("stopping; a second signal stops at once");
+        let failed = tokio::select! {
+            () = signals.received() => false,
+            () = app.failed() => true,
+        };
+        tracing::info!("stopping; a signal now stops at once");
         tokio::select! {
             () = app.stop() => tracing::info!("stopped"),
             () = signals.received() => tracing::warn!("stopped at once"),
         }
         telemetry.shutdown().await;
-        Ok(Exit::Done)
+        if failed { Err(Failure::Other("a part of Postrider ended by itself".to_owned())) } else { Ok(Exit::Done) }
     }
 }
 

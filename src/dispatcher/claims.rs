@@ -29,13 +29,10 @@ impl Claims<'_> {
                 () = stop.cancelled() => return,
             };
             let wanted = permits.len();
-            if !self.is_outage_over().await {
-                drop(permits);
-                pause.wait(&self.dispatcher.wake, stop).await;
-                continue;
-            }
             // A claim is not abandoned half way: what it took would lie until its lease ran out.
-            match self.claim(wanted).await {
+            let claimed = self.claim(wanted).await;
+            self.report(&claimed);
+            match claimed {
                 Ok(claimed) if claimed.len() == wanted => {
                     self.spawn(claimed, permits);
                     pause.reset();
@@ -47,27 +44,10 @@ impl Claims<'_> {
                     }
                     self.spawn(claimed, permits);
                 }
-                Err(error) => {
-                    self.outage.note(&error);
-                    tracing::warn!(%error, "nothing could be claimed");
-                }
+                Err(error) => self.outage.note(&error),
             }
             pause.wait(&self.dispatcher.wake, stop).await;
         }
-    }
-
-    /// Whether the database is there, and nothing of our own is left behind from a time when it was not. Our own comes
-    /// first: leases that ran out meanwhile are renewed and outcomes written, or this process would take its own
-    /// messages over and send them again.
-    async fn is_outage_over(&self) -> bool {
-        if !self.outage.take() {
-            return true;
-        }
-        let is_over = self.sender.leases.renew_all().await && self.sender.settler.has_written_all();
-        if !is_over {
-            self.outage.keep();
-        }
-        is_over
     }
 
     /// Waits for one permit, then takes as many more as are free, up to the size of a claim.
@@ -84,6 +64,7 @@ impl Claims<'_> {
     }
 
     async fn claim(&self, permits: usize) -> Result<Vec<Claimed>, OutboxError> {
+        self.see_to_our_own().await?;
         let Dispatcher { outbox, chains, settings, retry, .. } = self.dispatcher;
         let ready: BTreeMap<_, _> =
             chains.iter().filter_map(|(name, chain)| Some((name.clone(), chain.first_ready()?))).collect();
@@ -94,15 +75,45 @@ impl Claims<'_> {
         if ready.is_empty() {
             return Ok(Vec::new());
         }
+        // Where every ready provider is only being tried out, more than it takes would be claimed for nothing.
+        let room = chains.values().filter(|chain| ready.contains_key(chain.name())).map(Chain::probe_room);
+        let room = room.sum::<Option<usize>>().unwrap_or(usize::MAX);
         outbox
             .claim(&ClaimRequest {
                 chains: ready,
-                limit: room(chains).map_or(permits, |room| room.min(permits)),
+                limit: permits.min(room),
                 lease: settings.lease,
                 max_rounds: retry.max_rounds,
                 idempotent: chains.values().flat_map(|chain| chain.idempotent()).collect(),
             })
             .await
+    }
+
+    /// After an outage our own comes first: leases that ran out meanwhile are renewed and outcomes written, or this
+    /// process would take its own messages over and send them again.
+    async fn see_to_our_own(&self) -> Result<(), OutboxError> {
+        if !self.outage.take() {
+            return Ok(());
+        }
+        self.sender.leases.renew_all().await?;
+        if self.sender.settler.has_written_all() {
+            return Ok(());
+        }
+        Err(OutboxError::Unavailable("outcomes of before are not written yet".into()))
+    }
+
+    /// Tells once when the database goes, and once when it is back.
+    fn report(&self, claimed: &Result<Vec<Claimed>, OutboxError>) {
+        let is_there = claimed.is_ok();
+        if !self.dispatcher.database.send_if_modified(|was| std::mem::replace(was, is_there) != is_there) {
+            return;
+        }
+        match claimed {
+            Ok(_) => tracing::info!("the database is back"),
+            Err(error) => {
+                tracing::error!(%error, "nothing can be claimed; it is tried again until the database is back")
+            }
+        }
     }
 
     /// Sends each of the messages in a task of its own, so that a slow one holds up no other.
@@ -113,13 +124,6 @@ impl Claims<'_> {
         let sender = self.sender.clone();
         self.tasks.spawn(async move { sender.send_all(claimed, permits).await });
     }
-}
-
-/// How many messages may be claimed where every provider that is ready is only being tried out: more would be claimed
-/// for nothing. `None` where that is not bounded.
-fn room(chains: &BTreeMap<String, Chain>) -> Option<usize> {
-    let ready = chains.values().filter(|chain| chain.first_ready().is_some());
-    ready.map(Chain::probe_room).sum()
 }
 
 /// How long to wait before the next look: short after work was found, growing to the longest.

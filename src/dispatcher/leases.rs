@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use tokio::task::JoinHandle;
 
 use super::outage::Outage;
-use crate::outbox::{Holding, Lease, Outbox};
+use crate::outbox::{Holding, Lease, Outbox, OutboxError};
 
 /// The leases this process holds.
 #[derive(Clone)]
@@ -104,8 +104,7 @@ impl Leases {
         if enough(held) {
             return true;
         }
-        self.renew(&[held.lease]).await;
-        enough(held) && !held.is_lost()
+        self.renew(&[held.lease]).await.is_ok() && enough(held) && !held.is_lost()
     }
 
     /// Renews all leases at an interval until aborted. A renewal that fails is tried again at the next one: the send
@@ -117,28 +116,25 @@ impl Leases {
             ticks.tick().await;
             loop {
                 ticks.tick().await;
-                self.renew_all().await;
+                // It is told where it fails, and tried again.
+                drop(self.renew_all().await);
             }
         })
     }
 
-    /// Renews all leases. Whether the database answered.
-    pub(super) async fn renew_all(&self) -> bool {
+    /// Renews all leases.
+    pub(super) async fn renew_all(&self) -> Result<(), OutboxError> {
         let held: Vec<Lease> = self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
-        held.is_empty() || self.renew(&held).await
+        if held.is_empty() { Ok(()) } else { self.renew(&held).await }
     }
 
-    async fn renew(&self, leases: &[Lease]) -> bool {
+    async fn renew(&self, leases: &[Lease]) -> Result<(), OutboxError> {
         // Counted from before the statement, so that we never believe in more than the database granted.
         let until = self.outbox.clock().now() + self.length;
-        let renewed = match self.outbox.renew(leases, self.length).await {
-            Ok(renewed) => renewed,
-            Err(error) => {
-                self.outage.note(&error);
-                tracing::warn!(%error, leases = leases.len(), "leases could not be renewed");
-                return false;
-            }
-        };
+        let renewed = self.outbox.renew(leases, self.length).await.inspect_err(|error| {
+            self.outage.note(error);
+            tracing::warn!(%error, leases = leases.len(), "leases could not be renewed");
+        })?;
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         for (lease, holding) in renewed {
             if let Some(held) = held.get(&lease) {
@@ -148,6 +144,6 @@ impl Leases {
                 }
             }
         }
-        true
+        Ok(())
     }
 }

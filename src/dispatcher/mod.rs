@@ -12,7 +12,7 @@ mod settler;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{chain::Chain, config, delivery::RetryPolicy, outbox::Outbox};
@@ -35,6 +35,8 @@ pub struct Dispatcher {
     pub retry: RetryPolicy,
     /// Rung when a message of this process was accepted, so that it need not wait for the next poll.
     pub wake: Arc<Notify>,
+    /// Whether the last claim found the database there.
+    pub database: watch::Sender<bool>,
 }
 
 impl Dispatcher {

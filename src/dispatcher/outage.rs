@@ -17,17 +17,12 @@ impl Outage {
     /// Takes notice of an error, if it is that one.
     pub(super) fn note(&self, error: &OutboxError) {
         if matches!(error, OutboxError::Unavailable(_)) {
-            self.keep();
+            self.0.store(true, Ordering::SeqCst);
         }
     }
 
     /// Whether it was away. From now on only what is noticed anew counts.
     pub(super) fn take(&self) -> bool {
         self.0.swap(false, Ordering::SeqCst)
-    }
-
-    /// It has still to be looked after.
-    pub(super) fn keep(&self) {
-        self.0.store(true, Ordering::SeqCst);
     }
 }

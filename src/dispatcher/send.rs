@@ -58,8 +58,8 @@ impl Sender {
                         drop(permit);
                     });
                 }
-                Some(Err(error)) => self.give_to_a_person(&claimed, &error.to_string()).await,
-                None => self.give_to_a_person(&claimed, "it has no content").await,
+                Some(Err(error)) => self.give_up_unreadable(&claimed, &error.to_string()).await,
+                None => self.give_up_unreadable(&claimed, "it is not there").await,
             }
         }
     }
@@ -72,12 +72,16 @@ impl Sender {
         };
         let hold = self.leases.hold(claimed.lease, claimed.leased_until, claimed.cancel_requested);
         let open = claimed.open.clone().unwrap_or_else(|| message.email.recipients().map(|(index, _)| index).collect());
+        if !can_be_told_apart(chain, &claimed, self.outbox.clock().now()) {
+            self.give_to_a_person(&claimed, Status::FailedOutcomeUnknown, open).await;
+            return;
+        }
         let journal = Arc::new(self.journal(&claimed, &hold));
         let offer = Offer {
             message,
             open: open.clone(),
             ask_first: claimed.ask_first.then(|| claimed.provider.clone()),
-            only_first: claimed.unknown_since.is_some() && claimed.unknown_outcome == UnknownOutcome::Hold,
+            only_first: holds_unknown(&claimed),
             deadline: Instant::now() + self.attempt_timeout,
             journal: journal.clone(),
         };
@@ -137,9 +141,13 @@ impl Sender {
             .await;
     }
 
-    /// A message that cannot be read would be claimed for ever.
-    async fn give_to_a_person(&self, claimed: &Claimed, reason: &str) {
-        tracing::error!(message_id = %claimed.lease.id, reason, "a message cannot be sent; a person has to look");
+    async fn give_up_unreadable(&self, claimed: &Claimed, error: &str) {
+        tracing::error!(message_id = %claimed.lease.id, error, "a message cannot be read");
+        self.give_to_a_person(claimed, Status::FailedNotRetryable, claimed.open.clone().unwrap_or_default()).await;
+    }
+
+    /// Ends without a round what would otherwise be claimed for ever.
+    async fn give_to_a_person(&self, claimed: &Claimed, status: Status, open: Vec<RecipientIndex>) {
         self.settler
             .settle(Settlement {
                 lease: claimed.lease,
@@ -147,12 +155,25 @@ impl Sender {
                 attempts: Vec::new(),
                 accepted: false,
                 unknown_since: None,
-                next: Next::Person {
-                    status: Status::FailedNotRetryable,
-                    open: claimed.open.clone().unwrap_or_default(),
-                },
+                next: Next::Person { status, open },
             })
             .await;
+    }
+}
+
+/// Whether a provider may have the message, and the caller asked not to risk a duplicate.
+fn holds_unknown(claimed: &Claimed) -> bool {
+    claimed.unknown_since.is_some() && claimed.unknown_outcome == UnknownOutcome::Hold
+}
+
+/// Whether the provider that may have the message would still recognise it by its key; true if none may have it, or
+/// the caller takes the risk.
+fn can_be_told_apart(chain: &Chain, claimed: &Claimed, now: OffsetDateTime) -> bool {
+    match claimed.unknown_since {
+        Some(since) if holds_unknown(claimed) => {
+            chain.recognises_key_for(&claimed.provider).is_some_and(|window| now < since + window)
+        }
+        _ => true,
     }
 }
 

@@ -26,6 +26,9 @@ impl Outbox {
     /// One statement; a second one where a key was used before; two more for each lane met for the first time. Made
     /// again with the same ids it stores nothing twice.
     pub async fn accept(&self, messages: &[NewMessage]) -> Result<Vec<Accepted>, OutboxError> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
         let lanes = self.lanes.of(&self.pool, messages).await?;
         let mut answers: Vec<Option<Accepted>> = vec![None; messages.len()];
         for _ in 0..TRIES {

@@ -111,6 +111,10 @@ fn session(settings: &config::Database, url: &SecretString) -> Result<PgConnectO
         // A plan made once for all would be made while the tables are empty and then be kept: it reads everything, and
         // every day's partition.
         ("plan_cache_mode", "force_custom_plan"),
+        // Whoever takes the first of many rows in order must not gather and sort all of them, which looks cheap for as
+        // long as Postgres has not noticed how many there are. Nor is a statement of a millisecond worth compiling.
+        ("enable_bitmapscan", "off"),
+        ("jit", "off"),
         // What was answered is committed, whatever the server's default.
         ("synchronous_commit", "on"),
         ("default_transaction_isolation", "read committed"),

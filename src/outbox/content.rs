@@ -211,6 +211,7 @@ fn into_header(header: stored::Header) -> Header {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -250,7 +251,8 @@ mod tests {
     #[test]
     fn damaged_content_is_said_to_be_unreadable() {
         let whole = encode(&email());
-        let cut_short = Bytes::copy_from_slice(&whole[..whole.len() - 1]);
-        assert!(matches!(decode(cut_short, None), Err(OutboxError::Unreadable(_))));
+        let cut_off = Bytes::copy_from_slice(&whole[..whole.len() - 1]);
+        assert!(matches!(decode(cut_off, None), Err(OutboxError::Unreadable(_))));
+        assert!(matches!(decode(Bytes::new(), None), Err(OutboxError::Unreadable(_))), "nothing has no sender");
     }
 }

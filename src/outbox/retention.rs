@@ -29,9 +29,9 @@ impl Outbox {
         let mut removed = 0;
         for day in days {
             removed += self.remove_day(day, retention).await?;
-            if day < over {
+            if day < over && self.is_empty(day).await? {
                 let of_day: Vec<&DayTable> = tables.iter().filter(|table| table.day == day).collect();
-                self.drop_if_empty(day, &of_day).await?;
+                self.drop_day(day, &of_day).await?;
             }
         }
         Ok(removed)
@@ -72,9 +72,19 @@ impl Outbox {
         }
     }
 
-    /// Drops a day's tables if no message is left in them. Steps back where somebody still reads them, or another
-    /// process is at it: the next time will do.
-    async fn drop_if_empty(&self, day: Day, tables: &[&DayTable]) -> Result<(), OutboxError> {
+    /// Whether no message of a day is left.
+    async fn is_empty(&self, day: Day) -> Result<bool, OutboxError> {
+        let is_empty = sqlx::query_scalar!(
+            r#"select not exists (select from message where id >= $1 and id < $2) as "is_empty!""#,
+            day.first_id(),
+            day.plus(1).first_id()
+        );
+        Ok(is_empty.fetch_one(&self.pool).await?)
+    }
+
+    /// Drops a day's tables. Steps back where somebody still reads them, or another process is at it: the next time
+    /// will do.
+    async fn drop_day(&self, day: Day, tables: &[&DayTable]) -> Result<(), OutboxError> {
         let mut connection = self.connection_for_tables().await?;
         let dropped = drop_tables(&mut connection, day, tables).await;
         connection.close().await?;
@@ -91,17 +101,17 @@ impl Outbox {
 async fn drop_tables(connection: &mut PgConnection, day: Day, tables: &[&DayTable]) -> sqlx::Result<()> {
     let state = |parent: &str| tables.iter().find(|table| table.parent == parent).map(|table| table.state);
     for (parent, _) in TABLES {
-        let table = day.table(parent);
-        // Messages come first: once none is left there is nothing that an event could belong to.
-        if parent == "message" && state(parent).is_some() && !is_empty(connection, &table).await? {
-            return Ok(());
-        }
         let detach = match state(parent) {
             Some(DayState::Attached) => "concurrently",
             Some(DayState::Detaching) => "finalize",
             Some(DayState::Detached) | None => continue,
         };
-        execute(connection, format!("alter table {parent} detach partition {table} {detach}")).await?;
+        execute(connection, format!("alter table {parent} detach partition {} {detach}", day.table(parent))).await?;
+    }
+    // Nothing can come in any more; what came in until then is not thrown away.
+    if state("message").is_some() && !holds_nothing(connection, &day.table("message")).await? {
+        tracing::error!(table = day.table("message"), "messages came in while the table of their day was taken out");
+        return Ok(());
     }
     for (parent, _) in TABLES {
         execute(connection, format!("drop table if exists {}", day.table(parent))).await?;
@@ -109,7 +119,7 @@ async fn drop_tables(connection: &mut PgConnection, day: Day, tables: &[&DayTabl
     Ok(())
 }
 
-async fn is_empty(connection: &mut PgConnection, table: &str) -> sqlx::Result<bool> {
+async fn holds_nothing(connection: &mut PgConnection, table: &str) -> sqlx::Result<bool> {
     let sql = format!("select not exists (select from {table})");
     sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(connection).await
 }

@@ -2,8 +2,8 @@
 //!
 //! Owns the list; the rules are its neighbours'.
 
-/// The most violations that are listed. They travel in a gRPC trailer, of which clients take 8 KB by default.
-const MAX_LISTED: usize = 32;
+/// The most violations that are listed: enough for any request that is meant, and no memory for one that is not.
+const MAX_LISTED: usize = 1_000;
 
 /// One thing that is wrong with a request. Holds no content, so that it may be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]

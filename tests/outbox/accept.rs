@@ -1,13 +1,14 @@
 //! Messages are stored, each once for its key.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use postrider::{
+    config,
     delivery::{Class, Status},
     message::{Attachment, Header, MessageId},
-    outbox::{Accepted, NewMessage, OutboxError},
+    outbox::{Accepted, NewMessage, Outbox, OutboxError},
 };
-use tokio::task::JoinSet;
+use tokio::{sync::Barrier, task::JoinSet};
 
 use super::{DAY, Draft, HOUR, attempt, claimed_one, request, settlement};
 use crate::support::postgres::Database;
@@ -86,27 +87,30 @@ async fn a_batch_may_repeat_itself_and_what_was_there_before() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_with_the_same_keys_in_other_orders_do_not_lock_each_other_out() {
     let db = Database::new().await;
+    let together = Arc::new(Barrier::new(6));
     let mut calls = JoinSet::new();
-    for n in 0..8 {
-        let outbox = db.outbox.clone();
+    for n in 0..6 {
+        let (outbox, together) = (db.outbox.clone(), together.clone());
         calls.spawn(async move {
             let mut new = 0;
             for round in 0..10 {
+                let key = |k| format!("{round}-{k}");
                 let mut messages: Vec<NewMessage> =
-                    (0..20).map(|k| Draft::keyed(format!("{round}-{k}"), "same").new_message(&outbox)).collect();
-                messages.rotate_left(n * 2);
+                    (0..200).map(|k| Draft::keyed(key(k), "same").new_message(&outbox)).collect();
+                messages.rotate_left(n * 20);
                 if n % 2 == 1 {
                     messages.reverse();
                 }
+                together.wait().await;
                 let answers = outbox.accept(&messages).await.unwrap();
                 new += answers.iter().filter(|answer| **answer == Accepted::New).count();
             }
             new
         });
     }
-    assert_eq!(calls.join_all().await.iter().sum::<usize>(), 200);
-    assert_eq!(db.count("message").await, 200);
-    assert_eq!(db.scalar::<i64>("select deadlocks from pg_stat_database where datname = current_database()").await, 0);
+    assert_eq!(calls.join_all().await.iter().sum::<usize>(), 2000);
+    assert_eq!(db.count("message").await, 2000);
+    assert_eq!(db.deadlocks().await, 0);
 }
 
 #[tokio::test]
@@ -236,4 +240,29 @@ async fn a_database_that_is_not_there_is_unavailable() {
     db.outbox.close().await;
     let error = db.outbox.accept(&[Draft::default().new_message(&db.outbox)]).await.unwrap_err();
     assert!(matches!(error, OutboxError::Unavailable(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn connecting_to_nothing_fails_after_the_longest_wait_without_telling_the_password() {
+    let settings = config::Database { acquire_timeout: Duration::from_millis(200), ..config::Database::default() };
+    for url in ["postgres://user:hunter2@127.0.0.1:1/none", "postgres://user:hunter2@127.0.0.1:port/none"] {
+        let error = Outbox::connect(&settings, &url.into()).await.err().unwrap();
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        assert_eq!(matches!(error, OutboxError::Unavailable(_)), !url.contains("port"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn connections_that_the_server_closed_are_replaced() {
+    let db = Database::new().await;
+    Draft::default().accept(&db.outbox, 1).await;
+    let closed: i64 = db
+        .scalar(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity
+            where application_name = 'postrider' and datname = current_database()",
+        )
+        .await;
+    assert!(closed > 0);
+    Draft::default().accept(&db.outbox, 1).await;
+    assert_eq!(db.outbox.claim(&request(10)).await.unwrap().len(), 2);
 }

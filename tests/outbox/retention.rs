@@ -19,8 +19,13 @@ async fn make_day(db: &Database, days_ago: u64) {
     db.outbox.measure_clock().await.unwrap();
 }
 
-/// Accepts one that many days ago and brings it to a status; says its id.
+/// Accepts one that many days ago and brings it to a status at once; says its id.
 async fn aged(db: &Database, draft: &Draft, days_ago: u32, class: Option<Class>) -> MessageId {
+    slowly_aged(db, draft, days_ago, days_ago, class).await
+}
+
+/// Accepts one that many days ago and brings it to a status that many days ago; says its id.
+async fn slowly_aged(db: &Database, draft: &Draft, days_ago: u32, ended: u32, class: Option<Class>) -> MessageId {
     let id = Draft { age: days_ago * DAY, ..draft.clone() }.accept(&db.outbox, 1).await[0];
     db.execute("update pending set give_up_at = now() + interval '1 day'").await;
     if let Some(class) = class {
@@ -28,7 +33,7 @@ async fn aged(db: &Database, draft: &Draft, days_ago: u32, class: Option<Class>)
         assert_eq!(claimed.lease.id, id);
         db.outbox.settle(&[settlement(&claimed, 1, vec![attempt("primary", &[class])])]).await.unwrap();
     }
-    let moment = format!("now() - interval '{days_ago} days'");
+    let moment = format!("now() - interval '{ended} days'");
     db.execute(&format!("update event set finished_at = {moment} where message_id = '{id}' and status is not null"))
         .await;
     db.execute(&format!("update pending set failed_at = {moment} where id = '{id}' and failed_at is not null")).await;
@@ -57,11 +62,12 @@ async fn what_was_finished_long_enough_ago_goes_with_its_history_and_its_key() {
         aged(&db, &Draft::keyed("failed", "r"), 8, Some(Class::MessageRejected)).await,
         aged(&db, &Draft::keyed("recent", "r"), 6, Some(Class::Accepted)).await,
         aged(&db, &Draft::keyed("untried", "r"), 8, None).await,
+        slowly_aged(&db, &Draft::keyed("slow", "r"), 8, 6, Some(Class::Accepted)).await,
     ];
     assert_eq!(db.outbox.remove_finished(&retention()).await.unwrap(), 7);
     assert!(db.outbox.status(&old, None).await.unwrap().is_empty());
-    assert_eq!(db.outbox.status(&kept, None).await.unwrap().len(), 4);
-    assert_eq!((db.count("message").await, db.count("event").await, db.count("idempotency").await), (4, 3, 4));
+    assert_eq!(db.outbox.status(&kept, None).await.unwrap().len(), 5);
+    assert_eq!((db.count("message").await, db.count("event").await, db.count("idempotency").await), (5, 4, 5));
     assert_eq!(db.outbox.remove_finished(&retention()).await.unwrap(), 0);
     // The keys of those that are left still hold, and the others are free.
     let again = Draft::keyed("waits", "r").new_message(&db.outbox);
@@ -78,10 +84,11 @@ async fn what_waited_too_long_for_a_person_goes() {
     let gone = aged(&db, &Draft::keyed("a", "r"), 100, Some(Class::MessageRejected)).await;
     let kept = aged(&db, &Draft::keyed("b", "r"), 80, Some(Class::MessageRejected)).await;
     let waits = aged(&db, &Draft::keyed("c", "r"), 100, Some(Class::Unavailable)).await;
+    let slow = slowly_aged(&db, &Draft::keyed("d", "r"), 100, 80, Some(Class::MessageRejected)).await;
     assert_eq!(db.outbox.remove_finished(&retention()).await.unwrap(), 1);
-    let left: Vec<_> = db.outbox.status(&[gone, kept, waits], None).await.unwrap().iter().map(|s| s.id).collect();
-    assert_eq!(left, [kept, waits]);
-    assert_eq!((db.count("pending").await, db.count("idempotency").await), (2, 2));
+    let left: Vec<_> = db.outbox.status(&[gone, kept, waits, slow], None).await.unwrap().iter().map(|s| s.id).collect();
+    assert_eq!(left, [kept, waits, slow]);
+    assert_eq!((db.count("pending").await, db.count("idempotency").await), (3, 3));
 }
 
 /// The days there are tables for, of messages and of events.

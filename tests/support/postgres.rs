@@ -63,6 +63,21 @@ impl Database {
         sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(&self.sql).await.expect("the statement is right")
     }
 
+    /// Waits until the sessions of closed outboxes have ended: that is when they tell Postgres what they did.
+    pub async fn sessions_ended(&self) {
+        let theirs = "pg_stat_activity where application_name = 'postrider' and datname = current_database()";
+        while self.count(theirs).await > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// How often Postgres had to end a deadlock. Closes the outbox.
+    pub async fn deadlocks(&self) -> i64 {
+        self.outbox.close().await;
+        self.sessions_ended().await;
+        self.scalar("select deadlocks from pg_stat_database where datname = current_database()").await
+    }
+
     /// How many rows there are.
     pub async fn count(&self, from: &str) -> i64 {
         self.scalar(&format!("select count(*) from {from}")).await

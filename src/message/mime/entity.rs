@@ -2,148 +2,101 @@
 //!
 //! Owns the structure (RFC 2046, RFC 2387); how bytes and header lines are written is its neighbours'.
 
+use std::{fmt::Write, iter::once};
+
 use super::{
     MimeError,
-    body::{Encoding, write_base64, write_text},
-    header::HeaderWriter,
-    parameter::parameters,
+    body::{encode_text, write_base64},
+    header,
 };
 use crate::message::{Attachment, Email, MediaType};
 
-/// A part of a message, with what lies in it.
-pub(super) enum Entity<'a> {
-    /// A body.
-    Text { subtype: &'static str, text: &'a str },
-    /// A file.
-    File { attachment: &'a Attachment, disposition: &'static str },
-    /// Several parts.
-    Multipart { kind: Multipart, parts: Vec<Entity<'a>> },
+/// A part of a message: appends its headers, an empty line and its body, without a line end after the last line.
+pub(super) type Part<'a> = Box<dyn Fn(&mut String) -> Result<(), MimeError> + 'a>;
+
+/// The parts of an email: `mixed(alternative(text, related(html, images)), files)`, each level only where there is
+/// something to hold together. Boundaries are made of `seed`, which must be the message's own.
+pub(super) fn of<'a>(email: &'a Email, seed: &'a str) -> Part<'a> {
+    // Without HTML nothing can show an image: it is then a file like others.
+    let shown = |a: &&Attachment| email.html.is_some() && a.content_id.is_some();
+    let (images, files): (Vec<_>, Vec<_>) = email.attachments.iter().partition(shown);
+    let images = images.into_iter().map(|image| file(image, "inline"));
+    let files = files.into_iter().map(|it| file(it, "attachment"));
+
+    let html = email.html.as_deref().map(|html| join("related", seed, once(text("html", html)).chain(images)));
+    let plain = email.text.as_deref().or(if html.is_none() { Some("") } else { None });
+    let body = join("alternative", seed, plain.map(|plain| text("plain", plain)).into_iter().chain(html));
+    join("mixed", seed, once(body).chain(files))
 }
 
-/// How parts belong together.
-#[derive(Clone, Copy)]
-pub(super) enum Multipart {
-    /// Files beside the body.
-    Mixed,
-    /// The same in several forms, the best last.
-    Alternative,
-    /// The HTML and what it shows.
-    Related,
-}
-
-impl<'a> Entity<'a> {
-    /// The parts of an email: `mixed(alternative(text, related(html, images)), files)`, each level only where there is
-    /// something to hold together.
-    pub(super) fn of(email: &'a Email) -> Self {
-        // Without HTML nothing can show an image: it is then a file like others.
-        let shown = |a: &&Attachment| email.html.is_some() && a.content_id.is_some();
-        let file = |disposition| move |attachment| Self::File { attachment, disposition };
-        let images = email.attachments.iter().filter(|a| shown(a)).map(file("inline"));
-        let files = email.attachments.iter().filter(|a| !shown(a)).map(file("attachment"));
-
-        let text = email.text.as_deref().map(|text| Self::Text { subtype: "plain", text });
-        let html = email.html.as_deref().map(|text| Self::Text { subtype: "html", text });
-        let html = html.map(|html| Self::join(Multipart::Related, [html].into_iter().chain(images)));
-        let nothing = || Self::Text { subtype: "plain", text: "" };
-        let bodies = if text.is_none() && html.is_none() { Some(nothing()) } else { None };
-        let body = Self::join(Multipart::Alternative, text.into_iter().chain(html).chain(bodies));
-        Self::join(Multipart::Mixed, [body].into_iter().chain(files))
+/// The parts as one: a single part needs no multipart round it.
+fn join<'a>(kind: &'static str, seed: &'a str, parts: impl Iterator<Item = Part<'a>>) -> Part<'a> {
+    let mut parts: Vec<_> = parts.collect();
+    if parts.len() == 1 {
+        return parts.remove(0);
     }
-
-    /// The parts as one: a single part needs no multipart round it.
-    fn join(kind: Multipart, parts: impl Iterator<Item = Self>) -> Self {
-        let mut parts: Vec<Self> = parts.collect();
-        if parts.len() == 1 { parts.remove(0) } else { Self::Multipart { kind, parts } }
-    }
-
-    /// Appends the part's headers, an empty line and its body, without a line end after the last line. Boundaries are
-    /// made of `seed`, which must be the message's own.
-    pub(super) fn write(&self, seed: &str, out: &mut Vec<u8>) -> Result<(), MimeError> {
-        match self {
-            Self::Text { subtype, text } => write_text_part(subtype, text, out),
-            Self::File { attachment, disposition } => write_file(attachment, disposition, out)?,
-            Self::Multipart { kind, parts } => write_multipart(*kind, parts, seed, out)?,
+    Box::new(move |out| {
+        // "=_" occurs in no quoted-printable or base64, so no body can hold a boundary (RFC 2045, section 6.7).
+        let boundary = format!("=_{seed}_{kind}");
+        header::write(out, "Content-Type", |w| {
+            write!(w, "multipart/{kind}")?;
+            if kind == "related" {
+                // RFC 2387, section 3.1: the type of the part that shows the others.
+                header::write_parameter(w, "type", "text/html")?;
+            }
+            header::write_parameter(w, "boundary", &boundary)
+        });
+        for part in &parts {
+            out.push_str(&format!("\r\n--{boundary}\r\n"));
+            part(out)?;
         }
+        out.push_str(&format!("\r\n--{boundary}--"));
         Ok(())
-    }
+    })
 }
 
-impl Multipart {
-    fn subtype(self) -> &'static str {
-        match self {
-            Self::Mixed => "mixed",
-            Self::Alternative => "alternative",
-            Self::Related => "related",
+fn text<'a>(subtype: &'static str, text: &'a str) -> Part<'a> {
+    Box::new(move |out| {
+        let (encoding, body) = encode_text(text);
+        out.push_str(&format!("Content-Type: text/{subtype}; charset=utf-8\r\n"));
+        out.push_str(&format!("Content-Transfer-Encoding: {encoding}\r\n\r\n{body}"));
+        Ok(())
+    })
+}
+
+fn file<'a>(attachment: &'a Attachment, disposition: &'static str) -> Part<'a> {
+    Box::new(move |out| {
+        header::refuse_control(&attachment.filename, "the name of an attachment")?;
+        write_content_type(attachment, out)?;
+        out.push_str("Content-Transfer-Encoding: base64\r\n");
+        header::write(out, "Content-Disposition", |w| {
+            w.write_str(disposition)?;
+            header::write_filename(w, "filename", &attachment.filename)
+        });
+        if let Some(id) = &attachment.content_id {
+            if !id.bytes().all(|b| b.is_ascii_graphic()) {
+                return Err(MimeError::Control("the content id of an attachment"));
+            }
+            out.push_str(&format!("Content-ID: <{id}>\r\n"));
         }
-    }
+        out.push_str("\r\n");
+        write_base64(&attachment.content, out);
+        Ok(())
+    })
 }
 
-fn write_text_part(subtype: &str, text: &str, out: &mut Vec<u8>) {
-    let encoding = Encoding::for_text(text);
-    let mut headers = HeaderWriter::new(out);
-    headers.tokens("Content-Type", [&format!("text/{subtype};"), "charset=utf-8"]);
-    headers.tokens("Content-Transfer-Encoding", [encoding.as_str()]);
-    out.extend_from_slice(b"\r\n");
-    write_text(text, encoding, out);
-}
-
-fn write_file(attachment: &Attachment, disposition: &str, out: &mut Vec<u8>) -> Result<(), MimeError> {
-    if attachment.filename.chars().any(char::is_control) {
-        return Err(MimeError::Control("the name of an attachment"));
-    }
-    let mut headers = HeaderWriter::new(out);
-    headers.tokens("Content-Type", content_type(attachment)?);
-    headers.tokens("Content-Transfer-Encoding", [Encoding::Base64.as_str()]);
-    let named = parameters("filename", &attachment.filename);
-    headers.tokens("Content-Disposition", separated([disposition.to_owned()].into_iter().chain(named)));
-    if let Some(id) = &attachment.content_id {
-        if !id.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(MimeError::Control("the content id of an attachment"));
-        }
-        headers.tokens("Content-ID", [format!("<{id}>")]);
-    }
-    out.extend_from_slice(b"\r\n");
-    write_base64(&attachment.content, out);
-    Ok(())
-}
-
-/// The tokens of an attachment's Content-Type. The file's name is said there too: some readers look nowhere else.
-fn content_type(attachment: &Attachment) -> Result<Vec<String>, MimeError> {
+/// The file's name is said in Content-Type too: some readers look nowhere else.
+fn write_content_type(attachment: &Attachment, out: &mut String) -> Result<(), MimeError> {
     let media = MediaType::parse(&attachment.content_type).map_err(|_| MimeError::ContentType)?;
     // What holds parts or a message must not be encoded (RFC 2046, section 5), and nothing here goes unencoded.
     if matches!(media.kind(), "multipart" | "message") {
         return Err(MimeError::ContentType);
     }
-    let given = media.parameters().filter(|(name, _)| *name != "name" && !name.contains('*'));
-    let mut parts = vec![media.essence().to_owned()];
-    parts.extend(given.flat_map(|(name, value)| parameters(name, value)));
-    parts.extend(parameters("name", &attachment.filename));
-    Ok(separated(parts.into_iter()))
-}
-
-/// The parts, each but the last with a semicolon after it.
-fn separated(parts: impl Iterator<Item = String>) -> Vec<String> {
-    let mut parts: Vec<String> = parts.collect();
-    let last = parts.len().saturating_sub(1);
-    parts[..last].iter_mut().for_each(|part| part.push(';'));
-    parts
-}
-
-fn write_multipart(kind: Multipart, parts: &[Entity<'_>], seed: &str, out: &mut Vec<u8>) -> Result<(), MimeError> {
-    // "=_" occurs in no quoted-printable or base64, so no body can hold a boundary (RFC 2045, section 6.7).
-    let boundary = format!("=_{seed}_{}", kind.subtype());
-    let subtype = format!("multipart/{};", kind.subtype());
-    let quoted = format!("boundary=\"{boundary}\"");
-    let mut headers = HeaderWriter::new(out);
-    match kind {
-        // RFC 2387, section 3.1: the type of the part that shows the others.
-        Multipart::Related => headers.tokens("Content-Type", [&subtype, "type=\"text/html\";", &quoted]),
-        Multipart::Mixed | Multipart::Alternative => headers.tokens("Content-Type", [&subtype, &quoted]),
-    }
-    for part in parts {
-        out.extend_from_slice(format!("\r\n--{boundary}\r\n").as_bytes());
-        part.write(seed, out)?;
-    }
-    out.extend_from_slice(format!("\r\n--{boundary}--").as_bytes());
+    header::write(out, "Content-Type", |w| {
+        w.write_str(media.essence())?;
+        let mut given = media.parameters().filter(|(name, _)| *name != "name" && !name.contains('*'));
+        given.try_for_each(|(name, value)| header::write_parameter(w, name, value))?;
+        header::write_filename(w, "name", &attachment.filename)
+    });
     Ok(())
 }

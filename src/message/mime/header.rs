@@ -1,8 +1,13 @@
-//! Header lines: what goes on a line and where the next one begins.
+//! Header lines: in which of its forms a text goes, and where a line ends.
 //!
-//! Owns folding (RFC 5322, section 2.2.3); which headers there are is not decided here.
+//! Owns those choices, which `email-encoding` leaves to its caller; the encodings are that crate's, and which headers
+//! there are is not decided here.
 
-use super::{MimeError, word::encoded_words};
+use std::fmt::{self, Write};
+
+use email_encoding::headers::{rfc2047, rfc2231, writer::EmailWriter};
+
+use super::MimeError;
 use crate::message::Mailbox;
 
 /// The length that lines keep to where they can (RFC 2047, section 2).
@@ -11,139 +16,121 @@ const LINE: usize = 76;
 /// the 998 characters of a line. A machine may have to read it (the address in List-Unsubscribe), so it is not encoded
 /// for beauty.
 const MAX_RAW_WORD: usize = 900;
-/// The longest quoted string: a longer display name is encoded, since many readers do not unfold quoted strings.
+/// The longest display name in quotes: it stays on one line, since many readers do not unfold quoted strings.
 const MAX_QUOTED: usize = 60;
 
-/// Writes headers, one after another.
-pub(super) struct HeaderWriter<'a> {
-    out: &'a mut Vec<u8>,
-    column: usize,
-    at_start: bool,
+/// Appends a header whose value is written by `value`.
+pub(super) fn write(out: &mut String, name: &str, value: impl FnOnce(&mut EmailWriter<'_>) -> fmt::Result) {
+    out.push_str(name);
+    out.push_str(": ");
+    let mut writer = EmailWriter::new(out, name.len() + 2, 0, false);
+    value(&mut writer).expect("a string takes whatever is written");
+    drop(writer);
+    out.push_str("\r\n");
 }
 
-impl<'a> HeaderWriter<'a> {
-    /// Appends headers to `out`.
-    pub(super) fn new(out: &'a mut Vec<u8>) -> Self {
-        Self { out, column: 0, at_start: true }
+/// Appends a header of mailboxes, each on a line of its own; nothing at all if there are none.
+pub(super) fn write_mailboxes(out: &mut String, name: &str, mailboxes: &[Mailbox]) -> Result<(), MimeError> {
+    for display in mailboxes.iter().filter_map(|m| m.name.as_deref()) {
+        refuse_control(display, "a display name")?;
     }
+    if let Some((first, rest)) = mailboxes.split_first() {
+        write(out, name, |w| {
+            write_mailbox(w, first)?;
+            rest.iter().try_for_each(|mailbox| {
+                w.write_char(',')?;
+                w.new_line()?;
+                w.space();
+                write_mailbox(w, mailbox)
+            })
+        });
+    }
+    Ok(())
+}
 
-    /// A header of tokens, each of which stays whole.
-    pub(super) fn tokens<T: AsRef<str>>(&mut self, name: &str, tokens: impl IntoIterator<Item = T>) {
-        self.begin(name);
-        for token in tokens {
-            self.push(token.as_ref());
-        }
-        self.end();
-    }
+/// Appends a header that people read: a word too long for a line is cut.
+pub(super) fn write_subject(out: &mut String, subject: &str) -> Result<(), MimeError> {
+    refuse_control(subject, "the subject")?;
+    write(out, "Subject", |w| write_unstructured(w, subject, LINE - "Subject: ".len()));
+    Ok(())
+}
 
-    /// A header of mailboxes; nothing at all if there are none.
-    pub(super) fn mailboxes(&mut self, name: &str, mailboxes: &[Mailbox]) -> Result<(), MimeError> {
-        if mailboxes.is_empty() {
-            return Ok(());
-        }
-        self.begin(name);
-        for (index, mailbox) in mailboxes.iter().enumerate() {
-            let comma = if index + 1 < mailboxes.len() { "," } else { "" };
-            let address = mailbox.address.as_str();
-            match mailbox.name.as_deref().filter(|name| !name.is_empty()) {
-                Some(display) => {
-                    self.phrase(refuse_control(display, "a display name")?);
-                    self.push(&format!("<{address}>{comma}"));
-                }
-                None => self.push(&format!("{address}{comma}")),
-            }
-        }
-        self.end();
-        Ok(())
+/// Appends a header of the caller's: words are left whole as long as a line can hold them.
+pub(super) fn write_custom(out: &mut String, name: &str, value: &str) -> Result<(), MimeError> {
+    let is_name = |b: u8| b.is_ascii_graphic() && b != b':';
+    if name.is_empty() || name.len() > LINE || !name.bytes().all(is_name) {
+        return Err(MimeError::HeaderName);
     }
+    refuse_control(value, "the value of a header")?;
+    write(out, name, |w| write_unstructured(w, value, MAX_RAW_WORD));
+    Ok(())
+}
 
-    /// A header that people read: lines are kept short.
-    pub(super) fn prose(&mut self, name: &str, text: &str) -> Result<(), MimeError> {
-        self.unstructured(name, refuse_control(text, "the subject")?, LINE - name.len() - 2)
-    }
+/// `; name="value"` on a line of its own. The value must be printable ASCII.
+pub(super) fn write_parameter(w: &mut EmailWriter<'_>, name: &str, value: &str) -> fmt::Result {
+    w.write_char(';')?;
+    w.new_line()?;
+    w.space();
+    write!(w, "{name}={}", quoted(value))
+}
 
-    /// A header of the caller's: words are left whole as long as a line can hold them.
-    pub(super) fn custom(&mut self, name: &str, value: &str) -> Result<(), MimeError> {
-        let is_name = |b: u8| b.is_ascii_graphic() && b != b':';
-        if name.is_empty() || name.len() > LINE || !name.bytes().all(is_name) {
-            return Err(MimeError::HeaderName);
-        }
-        self.unstructured(name, refuse_control(value, "the value of a header")?, MAX_RAW_WORD)
+/// The name of a file as a parameter: of any script and length (RFC 2231).
+pub(super) fn write_filename(w: &mut EmailWriter<'_>, name: &str, filename: &str) -> fmt::Result {
+    let is_plain = is_printable(filename) && !filename.contains(['"', '\\']);
+    // The encoder cuts into sections what does not fit the rest of the line, and not all readers know sections.
+    if is_plain && name.len() + filename.len() + 4 < LINE {
+        return write_parameter(w, name, filename);
     }
-
-    fn unstructured(&mut self, name: &str, text: &str, longest: usize) -> Result<(), MimeError> {
-        self.begin(name);
-        // Spaces at the ends and in a row do not survive folding and unfolding in every reader.
-        let carried = |word: &str| !word.is_empty() && word.len() <= longest;
-        if text.bytes().all(|b| (b' '..=b'~').contains(&b)) && !text.contains("=?") && text.split(' ').all(carried) {
-            text.split(' ').for_each(|word| self.push(word));
-        } else {
-            self.words(text);
-        }
-        self.end();
-        Ok(())
+    w.write_char(';')?;
+    w.space();
+    // It also leaves all ASCII in quotes, where readers decode "=?…?=" although they should not, and differ about
+    // backslashes.
+    if !is_plain && filename.is_ascii() && 3 * filename.len() <= MAX_RAW_WORD {
+        w.new_line()?;
+        let escaped: String = filename.bytes().map(|b| format!("%{b:02X}")).collect();
+        return write!(w, "{name}*=utf-8''{escaped}");
     }
-
-    /// A display name (the `phrase` of RFC 5322, section 3.2.5).
-    fn phrase(&mut self, name: &str) {
-        let is_atext = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&b);
-        let printable = name.bytes().all(|b| (b' '..=b'~').contains(&b)) && !name.contains("=?");
-        if printable && name.split(' ').all(|w| !w.is_empty() && w.len() < LINE && w.bytes().all(is_atext)) {
-            name.split(' ').for_each(|word| self.push(word));
-        } else if printable && name.len() <= MAX_QUOTED {
-            self.push(&format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")));
-        } else {
-            self.words(name);
-        }
-    }
-
-    fn words(&mut self, text: &str) {
-        let mut room = LINE.saturating_sub(self.column + 1);
-        // A name later in a list begins a line of its own sooner than it is cut.
-        if !self.at_start && encoded_words(text, room).len() > 1 {
-            self.fold();
-            room = LINE - 1;
-        }
-        for word in encoded_words(text, room) {
-            // A line with an encoded word is at most 76 characters long (RFC 2047, section 2), come what may.
-            if self.column + 1 + word.len() > LINE {
-                self.fold();
-            }
-            self.push(&word);
-        }
-    }
-
-    fn begin(&mut self, name: &str) {
-        self.out.extend_from_slice(name.as_bytes());
-        self.out.push(b':');
-        self.column = name.len() + 1;
-        self.at_start = true;
-    }
-
-    /// Writes a space and the token, on a new line if this one has no room for it. The first token stays beside the
-    /// header's name: some readers take a first line without a value for an empty header.
-    fn push(&mut self, token: &str) {
-        if !self.at_start && self.column + 1 + token.len() > LINE {
-            self.fold();
-        }
-        self.out.push(b' ');
-        self.out.extend_from_slice(token.as_bytes());
-        self.column += 1 + token.len();
-        self.at_start = false;
-    }
-
-    fn fold(&mut self) {
-        self.out.extend_from_slice(b"\r\n");
-        self.column = 0;
-        self.at_start = false;
-    }
-
-    fn end(&mut self) {
-        self.out.extend_from_slice(b"\r\n");
-    }
+    rfc2231::encode(name, filename, w)
 }
 
 /// The text, if it has nothing that a reader could take for the end of a header.
-fn refuse_control<'t>(text: &'t str, what: &'static str) -> Result<&'t str, MimeError> {
-    if text.chars().any(char::is_control) { Err(MimeError::Control(what)) } else { Ok(text) }
+pub(super) fn refuse_control(text: &str, what: &'static str) -> Result<(), MimeError> {
+    if text.chars().any(char::is_control) { Err(MimeError::Control(what)) } else { Ok(()) }
+}
+
+fn write_mailbox(w: &mut EmailWriter<'_>, mailbox: &Mailbox) -> fmt::Result {
+    let address = mailbox.address.as_str();
+    let Some(display) = mailbox.name.as_deref().filter(|name| !name.is_empty()) else {
+        return w.write_str(address);
+    };
+    // The encoder's own quoted strings fold in the middle and leave dots, which atoms must not have, unquoted.
+    if is_printable(display) && display.len() <= MAX_QUOTED {
+        w.write_str(&quoted(display))?;
+    } else {
+        rfc2047::encode(display, w)?;
+    }
+    w.space();
+    if w.projected_line_len() + address.len() + 2 > LINE {
+        w.new_line()?;
+    }
+    write!(w, "<{address}>")
+}
+
+fn write_unstructured(w: &mut EmailWriter<'_>, text: &str, longest: usize) -> fmt::Result {
+    // Spaces at the ends and in a row do not survive folding and unfolding in every reader.
+    let carried = |word: &str| !word.is_empty() && word.len() <= longest;
+    if is_printable(text) && text.split(' ').all(carried) {
+        w.folding().write_str(text)
+    } else {
+        rfc2047::encode(text, w)
+    }
+}
+
+/// Whether a text can stand for itself: ASCII, and nothing in it that a reader would take for an encoded word.
+fn is_printable(text: &str) -> bool {
+    text.bytes().all(|b| (b' '..=b'~').contains(&b)) && !text.contains("=?")
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

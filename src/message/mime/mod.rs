@@ -5,18 +5,20 @@
 //! What comes out holds no byte beyond ASCII (except an address whose local part needs SMTPUTF8, RFC 6532), no CR or LF
 //! but in pairs, no line of more than 998 characters, and no line that begins with a dot: bodies and attachments are
 //! always encoded, so that no content can end the SMTP data or smuggle a command into the session.
+//!
+//! The encodings are those of `email-encoding` and `quoted_printable`, which lettre builds on. Its message builder is not
+//! used: it keeps only the last of several headers of one name, puts any number of addresses on one line, and writes
+//! the name of a file in Content-Type as an encoded word, which breaks the type.
 
 mod body;
 mod entity;
 mod header;
-mod parameter;
 #[cfg(test)]
 mod tests;
-mod word;
 
+use email_encoding::body::base64::encoded_len;
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc2822};
 
-use self::{entity::Entity, header::HeaderWriter};
 use super::{Email, Mailbox, Message};
 
 /// Why a message has no MIME form. A message that went through [`crate::policy`] always has one.
@@ -42,31 +44,29 @@ pub enum MimeError {
 /// Recipients in bcc, tags and metadata are in no header.
 pub fn render(message: &Message) -> Result<Vec<u8>, MimeError> {
     let email = &message.email;
-    let mut out = Vec::with_capacity(usize::try_from(encoded_size_estimate(email)).unwrap_or(0));
-    let mut headers = HeaderWriter::new(&mut out);
-    headers.mailboxes("From", std::slice::from_ref(&email.from))?;
+    let mut out = String::with_capacity(usize::try_from(encoded_size_estimate(email)).unwrap_or(0));
+    header::write_mailboxes(&mut out, "From", std::slice::from_ref(&email.from))?;
     if email.to.is_empty() && email.cc.is_empty() {
         // RFC 5322, section 3.6.3 does not ask for it, but many readers and spam filters do.
-        headers.tokens("To", ["undisclosed-recipients:;"]);
+        out.push_str("To: undisclosed-recipients:;\r\n");
     }
-    headers.mailboxes("To", &email.to)?;
-    headers.mailboxes("Cc", &email.cc)?;
-    headers.mailboxes("Reply-To", &email.reply_to)?;
+    header::write_mailboxes(&mut out, "To", &email.to)?;
+    header::write_mailboxes(&mut out, "Cc", &email.cc)?;
+    header::write_mailboxes(&mut out, "Reply-To", &email.reply_to)?;
     if !email.subject.is_empty() {
-        headers.prose("Subject", &email.subject)?;
+        header::write_subject(&mut out, &email.subject)?;
     }
-    headers.tokens("Date", [date(message.accepted_at)?.as_str()]);
-    headers.tokens("Message-ID", [message_id_header(message).as_str()]);
+    out.push_str(&format!("Date: {}\r\nMessage-ID: {}\r\n", date(message.accepted_at)?, message_id_header(message)));
     for header in &email.headers {
-        headers.custom(&header.name, &header.value)?;
+        header::write_custom(&mut out, &header.name, &header.value)?;
     }
-    headers.tokens("MIME-Version", ["1.0"]);
-    Entity::of(email).write(&message.id.as_uuid().simple().to_string(), &mut out)?;
+    out.push_str("MIME-Version: 1.0\r\n");
+    entity::of(email, &message.id.as_uuid().simple().to_string())(&mut out)?;
     // SMTP data ends with a line end; a body without one would get it there, and a signature would miss it.
-    if !out.ends_with(b"\r\n") {
-        out.extend_from_slice(b"\r\n");
+    if !out.ends_with("\r\n") {
+        out.push_str("\r\n");
     }
-    Ok(out)
+    Ok(out.into_bytes())
 }
 
 /// The value of the header Message-ID: the message's id at the sender's domain. The same for the message's life,
@@ -84,11 +84,11 @@ pub fn encoded_size_estimate(email: &Email) -> u64 {
     let mut size = 2_000 + words(&email.subject) + email.from.address.domain().len();
     size += named.map(mailbox).sum::<usize>();
     size += email.headers.iter().map(|h| h.name.len() + words(&h.value)).sum::<usize>();
-    size += [&email.text, &email.html].into_iter().flatten().map(|text| body::text_size(text)).sum::<usize>();
+    size += [&email.text, &email.html].into_iter().flatten().map(|text| body::encode_text(text).1.len()).sum::<usize>();
     for attachment in &email.attachments {
         let labels = attachment.filename.len() * 8 + attachment.content_type.len() * 8 + 500;
         size += labels + attachment.content_id.as_deref().map_or(0, str::len);
-        size += body::base64_size(attachment.content.len());
+        size += encoded_len(attachment.content.len());
     }
     u64::try_from(size).unwrap_or(u64::MAX)
 }

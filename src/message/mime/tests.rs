@@ -339,3 +339,24 @@ fn the_estimate_is_close_for_what_is_large() {
         assert!(estimate >= size && estimate <= size * 3 / 2 + 5_000, "estimated {estimate}, is {size}");
     }
 }
+
+#[test]
+fn a_long_list_of_recipients_stays_within_the_lines_of_smtp() {
+    let to = (0..1_000).map(|n| mailbox(&format!("customer{n}@example.com"), if n % 3 == 0 { "Dr. Ann" } else { "" }));
+    assert_reads_back(&message(Email { to: to.collect(), ..plain("Hi") }));
+}
+
+#[test]
+fn a_name_that_fits_a_line_is_not_cut_and_one_that_a_reader_would_decode_is_escaped() {
+    let name = |filename: &str| {
+        let email = Email { attachments: vec![file(filename, "a/b", "c", None)], ..plain("Hi") };
+        let text = String::from_utf8(render(&message(email)).expect("can be rendered")).expect("is ASCII");
+        let (_, disposition) = text.split_once("Content-Disposition: ").expect("has a disposition");
+        disposition.split_once("\r\n\r\n").expect("has an end").0.to_owned()
+    };
+    let long = format!("{}.pdf", "invoice ".repeat(7));
+    assert_eq!(name(&long), format!("attachment;\r\n filename=\"{long}\""));
+    assert_eq!(name("=?x"), "attachment;\r\n filename*=utf-8''%3D%3F%78");
+    assert_eq!(name("a\"b\\"), "attachment;\r\n filename*=utf-8''%61%22%62%5C");
+    assert_eq!(name("счёт.pdf"), "attachment;\r\n filename*0*=utf-8''%D1%81%D1%87%D1%91%D1%82.pdf");
+}
