@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Dispatcher, outage::Outage, send::Sender};
@@ -17,11 +20,13 @@ pub(super) struct Claims<'a> {
     pub(super) outage: Outage,
     pub(super) permits: Arc<Semaphore>,
     pub(super) tasks: TaskTracker,
+    /// After an outage, until when others may renew their leases before they are taken over.
+    pub(super) others_until: Option<Instant>,
 }
 
 impl Claims<'_> {
     /// Claims until told to stop.
-    pub(super) async fn run(&self, stop: &CancellationToken) {
+    pub(super) async fn run(mut self, stop: &CancellationToken) {
         let mut pause = Pause::new(&self.dispatcher.settings);
         while !stop.is_cancelled() {
             let permits = tokio::select! {
@@ -63,13 +68,14 @@ impl Claims<'_> {
         permits
     }
 
-    async fn claim(&self, permits: usize) -> Result<Vec<Claimed>, OutboxError> {
+    async fn claim(&mut self, permits: usize) -> Result<Vec<Claimed>, OutboxError> {
         self.see_to_our_own().await?;
+        let takes_over = self.others_until.is_none_or(|until| until <= Instant::now());
         let Dispatcher { outbox, chains, settings, retry, .. } = self.dispatcher;
         let ready: BTreeMap<_, _> =
             chains.iter().filter_map(|(name, chain)| Some((name.clone(), chain.first_ready()?))).collect();
         let resting: Vec<String> = chains.keys().filter(|name| !ready.contains_key(*name)).cloned().collect();
-        if !resting.is_empty() {
+        if !resting.is_empty() && takes_over {
             outbox.sweep(&resting).await?;
         }
         if ready.is_empty() {
@@ -85,16 +91,19 @@ impl Claims<'_> {
                 lease: settings.lease,
                 max_rounds: retry.max_rounds,
                 idempotent: chains.values().flat_map(|chain| chain.idempotent()).collect(),
+                takes_over,
             })
             .await
     }
 
     /// After an outage our own comes first: leases that ran out meanwhile are renewed and outcomes written, or this
-    /// process would take its own messages over and send them again.
-    async fn see_to_our_own(&self) -> Result<(), OutboxError> {
+    /// process would take its own messages over and send them again. Others get the time of a lease to do the same.
+    async fn see_to_our_own(&mut self) -> Result<(), OutboxError> {
         if !self.outage.take() {
-            return Ok(());
+            // Renewals can be late without an outage: the database is slow, or all connections are taken.
+            return if self.sender.leases.has_any_run_out() { self.sender.leases.renew_all().await } else { Ok(()) };
         }
+        self.others_until = Some(Instant::now() + self.dispatcher.settings.lease);
         self.sender.leases.renew_all().await?;
         if self.sender.settler.has_written_all() {
             return Ok(());

@@ -122,6 +122,13 @@ impl Leases {
         })
     }
 
+    /// Whether one of them has run out, as far as this process knows, while its send goes on.
+    pub(super) fn has_any_run_out(&self) -> bool {
+        let now = self.outbox.clock().now();
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.values().any(|held| !held.is_lost() && held.until() <= now)
+    }
+
     /// Renews all leases.
     pub(super) async fn renew_all(&self) -> Result<(), OutboxError> {
         let held: Vec<Lease> = self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();

@@ -17,7 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{chain::Chain, config, delivery::RetryPolicy, outbox::Outbox};
 
-use self::{leases::Leases, outage::Outage, send::Sender, settler::Settler};
+use self::{claims::Claims, leases::Leases, outage::Outage, send::Sender, settler::Settler};
 
 /// How long the last outcomes may take to be written, at least: however short the drain is, they are what it is for.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -62,7 +62,8 @@ impl Dispatcher {
         };
         let permits = Arc::new(Semaphore::new(self.settings.concurrency));
 
-        claims::Claims { dispatcher: &self, sender, outage, permits, tasks: tasks.clone() }.run(&stop).await;
+        let claims = Claims { dispatcher: &self, sender, outage, permits, tasks: tasks.clone(), others_until: None };
+        claims.run(&stop).await;
 
         tasks.close();
         if tokio::time::timeout(self.settings.drain_limit, tasks.wait()).await.is_err() {
