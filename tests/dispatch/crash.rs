@@ -17,7 +17,7 @@ use crate::support::{
 
 /// As [`Setup::new`], with a lease that ends soon.
 fn setup() -> Setup {
-    Setup::new().set("dispatch.lease", "1s")
+    Setup::new().set("dispatch.lease", "2s")
 }
 
 #[tokio::test]

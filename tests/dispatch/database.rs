@@ -1,19 +1,23 @@
 //! The database goes away while sends are under way, and comes back.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
+use futures_util::future::join_all;
+use http::HeaderMap;
 use postrider::{
     proto::v1::Status,
-    sandbox::{
-        http::Fault,
-        postgres::{Mode, Postgres, PostgresOptions},
-    },
+    sandbox::postgres::{Mode, Postgres, PostgresOptions},
+};
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
 };
 
-use super::{arrived, gateway};
+use super::gateway;
 use crate::support::{
     app::TestApp,
-    caller::{emails, has_unknown, history, until},
+    caller::{PATIENCE, emails, has_unknown, history, until},
     process::Process,
     setup::Setup,
 };
@@ -24,39 +28,89 @@ async fn postgres() -> Postgres {
     postgres
 }
 
-/// Ten messages are with the provider when the database goes, and answered while it is away.
-async fn outage(setup: Setup, away_for: Duration) {
-    let (postgres, gateway) = (postgres().await, gateway().await);
-    gateway.set_fault(Fault::Delay(Duration::from_millis(700))).unwrap();
-    let setup = setup.http("gateway", &gateway.url()).set("database.acquire_timeout", "2s");
-    let service = Process::start_at(&postgres.url("postrider"), &setup).await;
-    let ids = service.send_all(emails("ada", 10)).await;
-    arrived(&gateway.inbox(), 10).await;
-    let began = tokio::time::Instant::now();
+/// A gateway that answers when it is told to, and from then on at once.
+struct HeldGateway {
+    url: String,
+    asked: watch::Receiver<Vec<String>>,
+    answers: watch::Sender<bool>,
+}
+
+impl HeldGateway {
+    async fn start() -> Self {
+        let (note, asked) = watch::channel(Vec::new());
+        let (answers, may_answer) = watch::channel(false);
+        let answer = move |headers: HeaderMap| {
+            let key = headers["idempotency-key"].to_str().expect("a key").to_owned();
+            note.send_modify(|keys| keys.push(key));
+            let mut may_answer = may_answer.clone();
+            async move {
+                may_answer.wait_for(|may| *may).await.expect("the test goes on");
+                axum::Json(serde_json::json!({ "id": "g-1" }))
+            }
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(answer)).await });
+        Self { url, asked, answers }
+    }
+
+    async fn was_asked(&self, times: usize) {
+        let mut asked = self.asked.clone();
+        let waited = timeout(PATIENCE, asked.wait_for(|keys| keys.len() >= times)).await;
+        waited.expect("asked in time").expect("the gateway runs");
+    }
+
+    /// How often it was asked, and for how many messages.
+    fn counts(&self) -> (usize, usize) {
+        let keys = self.asked.borrow();
+        (keys.len(), keys.iter().collect::<BTreeSet<_>>().len())
+    }
+}
+
+/// So many processes have five messages each with the provider when the database goes. The answers come while it is away,
+/// and it stays away for that long.
+async fn outage(processes: usize, setup: Setup, away_for: Duration) {
+    let (postgres, gateway) = (postgres().await, HeldGateway::start().await);
+    let setup = setup.http("gateway", &gateway.url).set("dispatch.concurrency", 5);
+    let setup = setup.set("database.acquire_timeout", "1s");
+    let url = postgres.url("postrider");
+    let services = join_all((0..processes).map(|_| Process::start_at(&url, &setup))).await;
+    let ids = services[0].send_all(emails("ada", 5 * processes)).await;
+    gateway.was_asked(ids.len()).await;
     postgres.stop(Mode::Immediate).await.expect("it stops");
-    service.wrote("outcomes are kept until the database is back").await;
-    tokio::time::sleep_until(began + away_for).await;
-    gateway.set_fault(Fault::None).unwrap();
+    let back = Instant::now() + away_for;
+    gateway.answers.send_replace(true);
+    for service in &services {
+        service.wrote("outcomes are kept until the database is back").await;
+    }
+    sleep_until(back).await;
     postgres.restart(Mode::Fast).await.expect("it starts again");
 
-    for status in service.wait_for_all(&ids, Status::SuccessSent).await {
+    for status in services[0].wait_for_all(&ids, Status::SuccessSent).await {
         assert_eq!(history(&status), ["1 ATTEMPT gateway ACCEPTED"]);
     }
-    let more = service.send_all(emails("more", 5)).await;
-    service.wait_for_all(&more, Status::SuccessSent).await;
-    assert_eq!((gateway.inbox().count(), gateway.inbox().counts().repeats), (15, 0));
-    service.finish().await;
+    let more = services[0].send_all(emails("more", 5)).await;
+    services[0].wait_for_all(&more, Status::SuccessSent).await;
+    assert_eq!(gateway.counts(), (ids.len() + 5, ids.len() + 5), "something was sent twice");
+    for service in services {
+        service.finish().await;
+    }
 }
 
 #[tokio::test]
 async fn outcomes_are_kept_while_the_database_is_away() {
-    outage(Setup::new(), Duration::ZERO).await;
+    outage(1, Setup::new(), Duration::ZERO).await;
 }
 
 #[tokio::test]
 async fn a_process_writes_its_own_outcomes_before_it_takes_over_what_lies_too_long() {
     // The leases have long run out when the database is back.
-    outage(Setup::new().set("dispatch.lease", "1s"), Duration::from_secs(3)).await;
+    outage(1, Setup::new().set("dispatch.lease", "3s"), Duration::from_secs(4)).await;
+}
+
+#[tokio::test]
+async fn after_an_outage_others_are_given_time_to_write_their_outcomes() {
+    outage(2, Setup::new().set("dispatch.lease", "3s"), Duration::from_secs(4)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

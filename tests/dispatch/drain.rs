@@ -7,6 +7,7 @@ use postrider::sandbox::http::Fault;
 use super::{arrived, gateway};
 use crate::support::{
     caller::{emails, held, until},
+    http_peer::{Behaviour, HttpPeer, response},
     postgres::Database,
     process::Process,
     setup::Setup,
@@ -56,4 +57,33 @@ async fn at_the_limit_what_was_begun_is_of_unknown_outcome() {
     // Under HOLD too, since a gateway can tell by the key whether it has it.
     assert_eq!(rows, vec![("REQUIRED_RESEND".into(), Some("stopped".into()), 1); 3]);
     assert_eq!(database.count("outbox where status = 'NOT_YET_SENT' and due_at <= now() and rounds = 0").await, 7);
+}
+
+#[tokio::test]
+async fn what_waited_for_its_turn_at_the_next_provider_has_only_asked_the_first() {
+    let (database, second) = (Database::new().await, gateway().await);
+    second.set_fault(Fault::Silent).unwrap();
+    let down = Behaviour::Answer(response(503, "", ""));
+    let mut first = HttpPeer::start(&[down]).await;
+    let setup = Setup::new().http("first", &first.url()).http("second", &second.url());
+    let setup = setup.set("providers.second.concurrency", 1).set("retry.pause", "1h");
+    let stopping = Process::start(&database, &setup.set("dispatch.drain_limit", "500ms")).await;
+    stopping.send_all(emails("ada", 3)).await;
+    for _ in 0..3 {
+        first.request().await;
+    }
+    until("one is begun at the second", || async { second.connections() == 1 }).await;
+    stopping.terminate();
+    assert!(stopping.ended().await.success());
+
+    let shown: Vec<String> = sqlx::query_scalar(
+        "select string_agg(provider || ' ' || class::text, ', ' order by ordinal)
+        from event group by message_id order by 1",
+    )
+    .fetch_all(&database.sql)
+    .await
+    .unwrap();
+    let both = "first UNAVAILABLE, second OUTCOME_UNKNOWN";
+    assert_eq!(shown, ["first UNAVAILABLE", "first UNAVAILABLE", both]);
+    assert_eq!(database.count("outbox where status = 'REQUIRED_RESEND' and rounds = 1").await, 3);
 }

@@ -29,7 +29,7 @@ impl Overtaken {
     async fn by(fault: Fault) -> Self {
         let (database, gateway) = (Database::new().await, gateway("gateway").await);
         let setup = Setup::new().http("gateway", &gateway.url()).set("retry.pause", "1h");
-        let setup = setup.set("dispatch.lease", "1s").set("dispatch.lease_renewal", "100ms");
+        let setup = setup.set("dispatch.lease", "2s");
         let frozen = Process::start(&database, &setup).await;
         gateway.set_fault(Fault::Delay(Duration::from_millis(500))).unwrap();
         let id = frozen.send(email_to("ada@example.net")).await;

@@ -82,9 +82,13 @@ impl Caller {
         self.wait(id, |told| told.status() == status).await
     }
 
-    /// Asks until each has that status.
+    /// Asks until each has that status, one after the other: a crowd that asks would hold up what it waits for.
     pub async fn wait_for_all(&self, ids: &[String], status: Status) -> Vec<GetStatusResponse> {
-        futures_util::future::join_all(ids.iter().map(|id| self.wait_for(id, status))).await
+        let mut all = Vec::new();
+        for id in ids {
+            all.push(self.wait_for(id, status).await);
+        }
+        all
     }
 }
 
