@@ -30,6 +30,7 @@ struct Look<'a> {
     max_rounds: u32,
     idempotent: Vec<&'a str>,
     only_ended: bool,
+    takes_over: bool,
 }
 
 /// What the statement answers.
@@ -64,6 +65,7 @@ impl Outbox {
             max_rounds: request.max_rounds,
             idempotent: request.idempotent.iter().map(ProviderName::as_str).collect(),
             only_ended: false,
+            takes_over: request.takes_over,
         };
         loop {
             let rows = self.look(&look).await?;
@@ -87,6 +89,7 @@ impl Outbox {
             max_rounds: u32::MAX,
             idempotent: Vec::new(),
             only_ended: true,
+            takes_over: true,
         };
         let mut ended = 0;
         loop {
@@ -169,7 +172,8 @@ impl Outbox {
                 &tokens,
                 max_rounds,
                 &look.idempotent as _,
-                look.only_ended
+                look.only_ended,
+                look.takes_over
             )
             .fetch_all(&self.pool)
             .await

@@ -67,6 +67,8 @@ pub struct ClaimRequest {
     pub max_rounds: u32,
     /// The providers that recognise a message by its key: what one of them may have is offered to it again under HOLD.
     pub idempotent: Vec<ProviderName>,
+    /// Whether messages are taken over whose lease has run out.
+    pub takes_over: bool,
 }
 
 /// The right to one message until a time: nobody else's write-back counts while it holds.
