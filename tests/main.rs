@@ -7,6 +7,8 @@ mod bad_input;
 mod bench;
 mod cli;
 mod config;
+mod dispatch;
+mod faults;
 mod http;
 mod map;
 mod outbox;

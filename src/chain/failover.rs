@@ -126,6 +126,7 @@ impl Pass {
             self.note_failover(&attempt.provider);
         }
         self.round.attempts.push(attempt);
+        self.offer.journal.after_attempt(&self.round.attempts);
         if self.offered.is_empty() { Step::End } else { Step::On }
     }
 

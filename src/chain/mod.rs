@@ -129,6 +129,9 @@ pub trait Journal: Send + Sync {
         open: &'a [RecipientIndex],
         next: &'a ProviderName,
     ) -> BoxFuture<'a, Proceed>;
+
+    /// Called when the provider has answered, with the attempts finished in this round.
+    fn after_attempt(&self, finished: &[Attempt]);
 }
 
 /// Whether the next provider may be asked.

@@ -227,6 +227,11 @@ impl Journal for Notes {
         let stop = self.stop_before == Some(next.as_str());
         Box::pin(async move { if stop { Proceed::Stop } else { Proceed::Go } })
     }
+
+    fn after_attempt(&self, finished: &[Attempt]) {
+        let last = finished.last().unwrap();
+        self.steps.lock().unwrap().push(format!("{} answered", last.provider));
+    }
 }
 
 /// An offer of a message to that many recipients.

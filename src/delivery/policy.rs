@@ -129,7 +129,7 @@ pub fn next(standing: &Standing, round: &Round, policy: &RetryPolicy, now: Offse
     Next::Again {
         status: if standing.untried && round.attempts.is_empty() { Status::NotYetSent } else { Status::RequiredResend },
         due_at: due_at.min(standing.give_up_at).min(standing.expire_at.unwrap_or(due_at)),
-        ask_first: provider_to_ask_first(round, &open),
+        ask_first: provider_to_ask_first(round, &open, hold),
         open,
         round_spent,
     }
@@ -199,23 +199,24 @@ fn no_provider_is_left(round: &Round, open: &[RecipientIndex]) -> bool {
 
 /// Whether the provider that may have the message would still recognise it by its key at the next try.
 fn key_holds(standing: &Standing, round: &Round, due_at: OffsetDateTime) -> bool {
-    let Some(attempt) = round.attempts.iter().rev().find(|a| a.left_any(Class::OutcomeUnknown)) else {
+    let unknown = round.attempts.iter().rev().find(|attempt| attempt.left_any(Class::OutcomeUnknown));
+    // Where the outcome became unknown in an earlier round, nobody but that provider was asked in this one.
+    let Some(attempt) = unknown.or(round.attempts.last()) else {
         // Not asked in this round: the provider that may have it was not ready, and the key is judged when it is.
-        return round.attempts.is_empty();
+        return true;
     };
     let since = standing.unknown_since.unwrap_or(attempt.started_at);
     attempt.recognises_key_for.is_some_and(|window| due_at < since + window)
 }
 
-/// The provider that deferred it, or that may have it.
-fn provider_to_ask_first(round: &Round, open: &[RecipientIndex]) -> Option<ProviderName> {
+/// The provider that deferred it, or that may have it: under hold the one that was asked, since nobody else may be.
+fn provider_to_ask_first(round: &Round, open: &[RecipientIndex], hold: bool) -> Option<ProviderName> {
     let keeps = |class| matches!(class, Class::Deferred | Class::OutcomeUnknown);
-    round
-        .attempts
-        .iter()
-        .rev()
-        .find(|a| a.outcome.verdicts.iter().any(|(recipient, v)| open.contains(recipient) && keeps(v.class)))
-        .map(|attempt| attempt.provider.clone())
+    let mut latest_first = round.attempts.iter().rev();
+    let keeps_it = latest_first
+        .clone()
+        .find(|a| a.outcome.verdicts.iter().any(|(recipient, v)| open.contains(recipient) && keeps(v.class)));
+    keeps_it.or(latest_first.next().filter(|_| hold)).map(|attempt| attempt.provider.clone())
 }
 
 #[cfg(test)]
@@ -413,6 +414,13 @@ mod tests {
 
         let long_ago = Standing { unknown_since: Some(NOW - 25 * 60 * MINUTE), ..hold.clone() };
         assert_eq!(summary(&after(&long_ago, &unknown)), "FAILED_OUTCOME_UNKNOWN open=1");
+
+        // Asked again, it did not take it this time: it still knows whether it had.
+        let before = Standing { unknown_since: Some(NOW - MINUTE), untried: false, rounds: 1, ..hold.clone() };
+        let mut down = round(&[("a", Class::Unavailable)]);
+        assert_eq!(summary(&after(&before, &down)), "FAILED_OUTCOME_UNKNOWN open=1", "it knows no keys");
+        down.attempts[0].recognises_key_for = Some(24 * 60 * MINUTE);
+        assert_eq!(summary(&after(&before, &down)), "REQUIRED_RESEND in=120s open=1 spent=true first=a");
 
         let last_round = Standing { rounds: 2, ..hold };
         assert_eq!(summary(&after(&last_round, &unknown)), "FAILED_OUTCOME_UNKNOWN open=1");

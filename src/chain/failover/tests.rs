@@ -248,13 +248,14 @@ async fn a_remainder_is_offered_only_where_envelope_and_headers_are_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn before_each_provider_what_is_finished_and_what_is_open_is_written_down() {
+async fn what_is_finished_and_what_is_open_is_written_down_before_each_provider_and_its_answer_after_it() {
     let rig = rig(["a", "b", "c"]);
     let notes = Arc::new(Notes::default());
     rig.mock("a").will([Act::Each(vec![Class::Accepted, Class::Deferred, Class::Unavailable], HEALTHY)]);
     rig.mock("b").will([answer(Class::UnfitHere, HEALTHY)]);
     rig.send(Offer { journal: notes.clone(), ..offer(3) }).await;
-    assert_eq!(notes.steps(), [" / 0,1,2 / a", "a / 1,2 / b", "a,b / 1,2 / c"]);
+    let asked = [" / 0,1,2 / a", "a answered", "a / 1,2 / b", "b answered", "a,b / 1,2 / c", "c answered"];
+    assert_eq!(notes.steps(), asked);
     assert_eq!(rig.mock("c").offered(), [[2]]);
 }
 
