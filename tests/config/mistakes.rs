@@ -203,7 +203,7 @@ fn each_kind_of_mistake_has_its_line() {
             r#"providers.spare.url = "http:///mail": expected an http:// or https:// URL (line 3)"#,
         ),
         (
-            "[providers.spare]\nkind = \"http\"\nurl = \"http://localhost/\"\ntoken = \"t\u00f6k\u00ean\"\n",
+            "[providers.spare]\nkind = \"http\"\nurl = \"http://localhost/\"\ntoken = \"t\u{f6}ken\"\n",
             "providers.spare.token: expected printable ASCII without spaces, as it goes into a header (line 4)",
         ),
         (
