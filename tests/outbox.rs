@@ -123,6 +123,7 @@ fn request(limit: usize) -> ClaimRequest {
         lease: 30 * SECOND,
         max_rounds: 3,
         idempotent: Vec::new(),
+        takes_over: true,
     }
 }
 

@@ -103,6 +103,8 @@ impl Pass {
         };
         let open = self.open();
         let Proceed::Go = self.offer.journal.before_attempt(&self.round.attempts, &open, link.name()).await else {
+            // It would have been asked: without it on record the round would look as if nobody could carry the message.
+            self.skip(link.name(), "the round was ended", Some(link.time_of(Instant::now())));
             return Step::End;
         };
         let submission = Submission {
@@ -126,6 +128,7 @@ impl Pass {
             self.note_failover(&attempt.provider);
         }
         self.round.attempts.push(attempt);
+        self.offer.journal.after_attempt(&self.round.attempts);
         if self.offered.is_empty() { Step::End } else { Step::On }
     }
 
@@ -144,7 +147,7 @@ impl Pass {
         order
             .iter()
             .filter(|link| capability::check(link.capabilities(), &self.offer.message.email, &open).is_ok())
-            .filter_map(|link| match link.ready_at(Some(self.sender_domain())) {
+            .filter_map(|link| match link.ready_at(self.sender_domain()) {
                 None if asked.contains(link.name()) => None,
                 None => Some(link.time_of(Instant::now())),
                 later => later,

@@ -20,7 +20,6 @@ mod window;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use time::OffsetDateTime;
 use tokio::time::Instant;
 
 pub use link::Links;
@@ -81,11 +80,6 @@ impl Chain {
         self.links.iter().find(|link| link.is_ready()).map(|link| link.name().clone())
     }
 
-    /// When the first of its providers can be asked; now if one can. `None` for a chain without providers.
-    pub fn ready_at(&self) -> Option<OffsetDateTime> {
-        self.links.iter().map(|link| link.ready_at(None).unwrap_or_else(|| link.time_of(Instant::now()))).min()
-    }
-
     /// How many messages its providers would take now where each that is ready is only being tried out; `None` where
     /// that is not bounded. Whoever claims more than that has claimed them for nothing.
     pub fn probe_room(&self) -> Option<usize> {
@@ -135,6 +129,9 @@ pub trait Journal: Send + Sync {
         open: &'a [RecipientIndex],
         next: &'a ProviderName,
     ) -> BoxFuture<'a, Proceed>;
+
+    /// Called when the provider has answered, with the attempts finished in this round.
+    fn after_attempt(&self, finished: &[Attempt]);
 }
 
 /// Whether the next provider may be asked.

@@ -10,6 +10,7 @@ mod dev;
 mod eml;
 mod exit;
 mod local;
+mod output;
 mod request_file;
 mod send;
 mod serve;

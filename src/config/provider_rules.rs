@@ -2,13 +2,14 @@
 //!
 //! Owns these checks only; the adapters rely on them.
 
-use std::{collections::BTreeSet, fs, net::IpAddr, path::Path, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, path::Path, time::Duration};
 
-use rustls_pki_types::{CertificateDer, pem::PemObject};
+use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::{
     DEFAULT_CHAIN, HttpProvider, Provider, ProviderKind, Settings, SmtpProvider, SmtpTls,
+    certificates::read_certificates,
     problem::{Problems, nearest},
     source::same_name,
     value::Value,
@@ -37,9 +38,6 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let unused = settings.providers.keys().filter(|name| !used.contains(name.as_str()));
     let mut warnings: Vec<String> =
         unused.map(|name| format!("providers.{name}: stands in no chain, so it is never asked")).collect();
-    for name in settings.chains.keys().filter(|name| *name != DEFAULT_CHAIN) {
-        warnings.push(format!("chains.{name}: every message takes the chain {DEFAULT_CHAIN}, this one is not used"));
-    }
     for (name, provider) in &settings.providers {
         if let ProviderKind::Http(http) = &provider.kind
             && http.token.is_some()
@@ -81,27 +79,42 @@ fn check_breaker(path: &str, provider: &Provider, problems: &mut Problems) {
 
 fn check_http(path: &str, http: &HttpProvider, problems: &mut Problems) {
     let url_path = format!("{path}.url");
-    if !problems.is_sound(&url_path) || http.url.is_empty() {
+    check_token(path, http, problems);
+    check_certificates(&format!("{path}.ca_file"), http.ca_file.as_deref(), problems);
+    let is_missing = http.url.is_empty() && !problems.is_given(&url_path);
+    if !problems.is_sound(&url_path) || is_missing {
         return;
     }
+    // A URL without a host is repaired by the parser: it takes the path's first part for one.
+    let has_host = !http.url.contains(":///");
     match Url::parse(&http.url) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.host().is_some() => {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.host().is_some() && has_host => {
             let bare = url.username().is_empty() && url.password().is_none();
             let what = "expected no user and no password in it, give a token instead";
             problems.require(bare, &[&url_path], &http.url, what);
         }
         _ => problems.add(&url_path, Some(&http.url.show()), "expected an http:// or https:// URL"),
     }
-    check_certificates(&format!("{path}.ca_file"), http.ca_file.as_deref(), problems);
+}
+
+/// The token goes into a header.
+fn check_token(path: &str, http: &HttpProvider, problems: &mut Problems) {
+    let is_sendable = |token: &SecretString| token.expose_secret().chars().all(|c| c.is_ascii_graphic());
+    if !http.token.as_ref().is_none_or(is_sendable) {
+        problems.add(
+            &format!("{path}.token"),
+            None,
+            "expected printable ASCII without spaces, as it goes into a header",
+        );
+    }
 }
 
 fn check_smtp(path: &str, smtp: &SmtpProvider, problems: &mut Problems) {
-    if smtp.host.is_empty() {
-        return;
-    }
     let at = |key: &str| format!("{path}.{key}");
-    let what = "expected a host name or an IP address, without a port";
-    problems.require(is_host(&smtp.host), &[&at("host")], &smtp.host, what);
+    if !smtp.host.is_empty() || problems.is_given(&at("host")) {
+        let what = "expected a host name or an IP address, without a port";
+        problems.require(is_host(&smtp.host), &[&at("host")], &smtp.host, what);
+    }
     if let Some(name) = &smtp.hello_name {
         let what = "expected a host name or an address in square brackets";
         problems.require(is_hello_name(name), &[&at("hello_name")], name, what);
@@ -145,14 +158,9 @@ fn check_patience(path: &str, provider: &Provider, attempt_timeout: Duration, pr
 
 fn check_certificates(path: &str, file: Option<&Path>, problems: &mut Problems) {
     let Some(file) = file else { return };
-    let wrong = match fs::read(file) {
-        Ok(text) => match CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>() {
-            Ok(certificates) if !certificates.is_empty() => return,
-            _ => "expected a file with certificates in PEM".to_owned(),
-        },
-        Err(error) => format!("the file cannot be read: {error}"),
-    };
-    problems.add(path, Some(&file.to_owned().show()), &wrong);
+    if let Err(wrong) = read_certificates(file) {
+        problems.add(path, Some(&file.to_owned().show()), &wrong.to_string());
+    }
 }
 
 fn check_chains(settings: &Settings, problems: &mut Problems) {
@@ -162,6 +170,11 @@ fn check_chains(settings: &Settings, problems: &mut Problems) {
     }
     for (name, chain) in &settings.chains {
         let path = format!("chains.{name}");
+        if name != DEFAULT_CHAIN {
+            let what = format!("every message takes the chain {DEFAULT_CHAIN}, expected no other");
+            problems.add(&path, None, &what);
+            continue;
+        }
         if chain.is_empty() {
             problems.add(&path, Some("[]"), "expected at least one provider");
         }

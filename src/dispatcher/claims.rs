@@ -2,10 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Dispatcher, send::Sender};
+use super::{Dispatcher, outage::Outage, send::Sender};
 use crate::{
     chain::Chain,
     outbox::{ClaimRequest, Claimed, OutboxError},
@@ -14,13 +17,16 @@ use crate::{
 pub(super) struct Claims<'a> {
     pub(super) dispatcher: &'a Dispatcher,
     pub(super) sender: Sender,
+    pub(super) outage: Outage,
     pub(super) permits: Arc<Semaphore>,
     pub(super) tasks: TaskTracker,
+    /// After an outage, until when others may renew their leases before they are taken over.
+    pub(super) others_until: Option<Instant>,
 }
 
 impl Claims<'_> {
     /// Claims until told to stop.
-    pub(super) async fn run(&self, stop: &CancellationToken) {
+    pub(super) async fn run(mut self, stop: &CancellationToken) {
         let mut pause = Pause::new(&self.dispatcher.settings);
         while !stop.is_cancelled() {
             let permits = tokio::select! {
@@ -43,13 +49,9 @@ impl Claims<'_> {
                     }
                     self.spawn(claimed, permits);
                 }
-                Err(_) => {}
+                Err(error) => self.outage.note(&error),
             }
-            tokio::select! {
-                () = self.dispatcher.wake.notified() => pause.reset(),
-                () = tokio::time::sleep(pause.next()) => {}
-                () = stop.cancelled() => return,
-            }
+            pause.wait(&self.dispatcher.wake, stop).await;
         }
     }
 
@@ -66,12 +68,14 @@ impl Claims<'_> {
         permits
     }
 
-    async fn claim(&self, limit: usize) -> Result<Vec<Claimed>, OutboxError> {
+    async fn claim(&mut self, permits: usize) -> Result<Vec<Claimed>, OutboxError> {
+        self.see_to_our_own().await?;
+        let takes_over = self.others_until.is_none_or(|until| until <= Instant::now());
         let Dispatcher { outbox, chains, settings, retry, .. } = self.dispatcher;
         let ready: BTreeMap<_, _> =
             chains.iter().filter_map(|(name, chain)| Some((name.clone(), chain.first_ready()?))).collect();
         let resting: Vec<String> = chains.keys().filter(|name| !ready.contains_key(*name)).cloned().collect();
-        if !resting.is_empty() {
+        if !resting.is_empty() && takes_over {
             outbox.sweep(&resting).await?;
         }
         if ready.is_empty() {
@@ -83,12 +87,28 @@ impl Claims<'_> {
         outbox
             .claim(&ClaimRequest {
                 chains: ready,
-                limit: limit.min(room),
+                limit: permits.min(room),
                 lease: settings.lease,
                 max_rounds: retry.max_rounds,
                 idempotent: chains.values().flat_map(|chain| chain.idempotent()).collect(),
+                takes_over,
             })
             .await
+    }
+
+    /// After an outage our own comes first: leases that ran out meanwhile are renewed and outcomes written, or this
+    /// process would take its own messages over and send them again. Others get the time of a lease to do the same.
+    async fn see_to_our_own(&mut self) -> Result<(), OutboxError> {
+        if !self.outage.take() {
+            // Renewals can be late without an outage: the database is slow, or all connections are taken.
+            return if self.sender.leases.has_any_run_out() { self.sender.leases.renew_all().await } else { Ok(()) };
+        }
+        self.others_until = Some(Instant::now() + self.dispatcher.settings.lease);
+        self.sender.leases.renew_all().await?;
+        if self.sender.settler.has_written_all() {
+            return Ok(());
+        }
+        Err(OutboxError::Unavailable("outcomes of before are not written yet".into()))
     }
 
     /// Tells once when the database goes, and once when it is back.
@@ -131,9 +151,14 @@ impl Pause {
         self.next = self.shortest;
     }
 
-    fn next(&mut self) -> Duration {
+    /// Waits until it is over, or a message was accepted, or the process stops.
+    async fn wait(&mut self, wake: &Notify, stop: &CancellationToken) {
         let pause = self.next;
         self.next = (self.next * 2).min(self.longest);
-        pause
+        tokio::select! {
+            () = wake.notified() => self.reset(),
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => {}
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What must be on record before a provider is asked.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicUsize, Ordering},
 };
 
@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::leases::{HeldLease, Leases};
 use crate::{
-    chain::{Journal, Proceed},
-    delivery::{Attempt, ProviderName},
+    chain::{Chain, Journal, Proceed},
+    delivery::{Attempt, Class, Health, Outcome, ProviderName, Round, Scope, Verdict},
     message::RecipientIndex,
     outbox::Outbox,
 };
@@ -48,16 +48,20 @@ pub(super) struct LeaseJournal {
 pub(super) struct Progress {
     written: AtomicUsize,
     stopped: Mutex<Option<Stopped>>,
-    under_way: Mutex<Option<UnderWay>>,
+    steps: Mutex<Steps>,
+}
+
+#[derive(Default)]
+struct Steps {
+    finished: Vec<Attempt>,
+    under_way: Option<UnderWay>,
 }
 
 /// An attempt that has begun and not ended.
-#[derive(Clone)]
-pub(super) struct UnderWay {
-    pub(super) provider: ProviderName,
-    pub(super) started_at: OffsetDateTime,
-    pub(super) finished: Vec<Attempt>,
-    pub(super) open: Vec<RecipientIndex>,
+struct UnderWay {
+    provider: ProviderName,
+    started_at: OffsetDateTime,
+    offered: Vec<RecipientIndex>,
 }
 
 impl Progress {
@@ -71,9 +75,41 @@ impl Progress {
         *self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The attempt that began last.
-    pub(super) fn under_way(&self) -> Option<UnderWay> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Whether any provider was asked.
+    pub(super) fn has_begun(&self) -> bool {
+        let steps = self.steps();
+        steps.under_way.is_some() || !steps.finished.is_empty()
+    }
+
+    /// The round as it stands, for one that is not waited for any longer: what had begun is of unknown outcome.
+    pub(super) fn cut_off(&self, chain: &Chain, now: OffsetDateTime) -> Round {
+        self.stop(Stopped::Draining);
+        let mut steps = self.steps();
+        let mut attempts = std::mem::take(&mut steps.finished);
+        attempts.extend(steps.under_way.take().map(|attempt| attempt.cut_off(chain, now)));
+        Round { attempts, ..Round::default() }
+    }
+
+    fn stop(&self, why: Stopped) {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl UnderWay {
+    fn cut_off(self, chain: &Chain, now: OffsetDateTime) -> Attempt {
+        let words = "Postrider stopped before the answer";
+        let verdict = Verdict::new(Class::OutcomeUnknown, Scope::Wire, "stopped", words);
+        Attempt {
+            recognises_key_for: chain.recognises_key_for(&self.provider),
+            provider: self.provider,
+            started_at: self.started_at,
+            duration: (now - self.started_at).try_into().unwrap_or_default(),
+            outcome: Outcome::uniform(&self.offered, &verdict, Health::Neutral),
+        }
     }
 }
 
@@ -87,21 +123,28 @@ impl Journal for LeaseJournal {
         Box::pin(async move {
             match self.write(finished, open, next).await {
                 Ok(()) => {
-                    *self.progress.under_way.lock().unwrap_or_else(PoisonError::into_inner) = Some(UnderWay {
-                        provider: next.clone(),
-                        started_at: self.outbox.clock().now(),
-                        finished: finished.to_vec(),
-                        open: open.to_vec(),
-                    });
+                    let started_at = self.outbox.clock().now();
+                    self.progress.steps().under_way =
+                        Some(UnderWay { provider: next.clone(), started_at, offered: offered(finished, open) });
                     Proceed::Go
                 }
                 Err(stopped) => {
-                    *self.progress.stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(stopped);
+                    self.progress.stop(stopped);
                     Proceed::Stop
                 }
             }
         })
     }
+
+    fn after_attempt(&self, finished: &[Attempt]) {
+        *self.progress.steps() = Steps { finished: finished.to_vec(), under_way: None };
+    }
+}
+
+/// The open recipients that the next provider is offered: not those that another has deferred, or may have.
+fn offered(finished: &[Attempt], open: &[RecipientIndex]) -> Vec<RecipientIndex> {
+    let round = Round { attempts: finished.to_vec(), ..Round::default() };
+    open.iter().copied().filter(|&recipient| round.last_class(recipient).is_none_or(Class::asks_next)).collect()
 }
 
 impl LeaseJournal {
@@ -138,6 +181,10 @@ impl LeaseJournal {
         if self.stop.is_cancelled() {
             return Err(Stopped::Draining);
         }
-        if self.leases.is_long_enough(&self.held).await { Ok(()) } else { Err(Stopped::LeaseLost) }
+        match self.leases.is_long_enough(&self.held).await {
+            true => Ok(()),
+            false if self.held.is_lost() => Err(Stopped::LeaseLost),
+            false => Err(Stopped::NotWritten),
+        }
     }
 }

@@ -12,12 +12,14 @@ use std::{
 use time::OffsetDateTime;
 use tokio::task::JoinHandle;
 
-use crate::outbox::{Holding, Lease, Outbox};
+use super::outage::Outage;
+use crate::outbox::{Holding, Lease, Outbox, OutboxError};
 
 /// The leases this process holds.
 #[derive(Clone)]
 pub(super) struct Leases {
     outbox: Outbox,
+    outage: Outage,
     length: Duration,
     held: Arc<Mutex<HashMap<Lease, Arc<HeldLease>>>>,
 }
@@ -79,8 +81,8 @@ impl Drop for Hold {
 }
 
 impl Leases {
-    pub(super) fn new(outbox: Outbox, length: Duration) -> Self {
-        Self { outbox, length, held: Arc::default() }
+    pub(super) fn new(outbox: Outbox, outage: Outage, length: Duration) -> Self {
+        Self { outbox, outage, length, held: Arc::default() }
     }
 
     /// Puts a lease on the list of those renewed.
@@ -102,8 +104,7 @@ impl Leases {
         if enough(held) {
             return true;
         }
-        self.renew(&[held.lease]).await;
-        enough(held) && !held.is_lost()
+        self.renew(&[held.lease]).await.is_ok() && enough(held) && !held.is_lost()
     }
 
     /// Renews all leases at an interval until aborted. A renewal that fails is tried again at the next one: the send
@@ -115,25 +116,32 @@ impl Leases {
             ticks.tick().await;
             loop {
                 ticks.tick().await;
-                let held: Vec<Lease> =
-                    self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
-                if !held.is_empty() {
-                    self.renew(&held).await;
-                }
+                // It is told where it fails, and tried again.
+                drop(self.renew_all().await);
             }
         })
     }
 
-    async fn renew(&self, leases: &[Lease]) {
+    /// Whether one of them has run out, as far as this process knows, while its send goes on.
+    pub(super) fn has_any_run_out(&self) -> bool {
+        let now = self.outbox.clock().now();
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.values().any(|held| !held.is_lost() && held.until() <= now)
+    }
+
+    /// Renews all leases.
+    pub(super) async fn renew_all(&self) -> Result<(), OutboxError> {
+        let held: Vec<Lease> = self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
+        if held.is_empty() { Ok(()) } else { self.renew(&held).await }
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Result<(), OutboxError> {
         // Counted from before the statement, so that we never believe in more than the database granted.
         let until = self.outbox.clock().now() + self.length;
-        let renewed = match self.outbox.renew(leases, self.length).await {
-            Ok(renewed) => renewed,
-            Err(error) => {
-                tracing::warn!(%error, leases = leases.len(), "leases could not be renewed");
-                return;
-            }
-        };
+        let renewed = self.outbox.renew(leases, self.length).await.inspect_err(|error| {
+            self.outage.note(error);
+            tracing::warn!(%error, leases = leases.len(), "leases could not be renewed");
+        })?;
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         for (lease, holding) in renewed {
             if let Some(held) = held.get(&lease) {
@@ -143,5 +151,6 @@ impl Leases {
                 }
             }
         }
+        Ok(())
     }
 }

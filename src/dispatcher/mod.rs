@@ -6,17 +6,21 @@
 mod claims;
 mod journal;
 mod leases;
+mod outage;
 mod send;
 mod settler;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{chain::Chain, config, delivery::RetryPolicy, outbox::Outbox};
 
-use self::{leases::Leases, send::Sender, settler::Settler};
+use self::{claims::Claims, leases::Leases, outage::Outage, send::Sender, settler::Settler};
+
+/// How long the last outcomes may take to be written, at least: however short the drain is, they are what it is for.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// What a dispatcher works with.
 #[derive(Clone)]
@@ -36,12 +40,15 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Works until `stop` is cancelled, then drains: claims nothing more, lets what is under way finish within the
+    /// Works until `stop` is cancelled (or outcomes can no longer be written), then drains: claims nothing more, lets what is under way finish within the
     /// limit, and writes everything back. What was not begun by then is released, what was begun is of unknown outcome.
     pub async fn run(self, stop: CancellationToken) {
-        let leases = Leases::new(self.outbox.clone(), self.settings.lease);
+        let outage = Outage::default();
+        let leases = Leases::new(self.outbox.clone(), outage.clone(), self.settings.lease);
         let renewal = leases.clone().spawn_renewal(self.settings.lease_renewal);
-        let settler = Settler::spawn(self.outbox.clone(), &self.settings);
+        // Without the settler every outcome would be lost, and what was sent would be sent again.
+        let unsettled = stop.child_token();
+        let settler = Settler::spawn(self.outbox.clone(), outage.clone(), &self.settings, unsettled.clone());
         let tasks = TaskTracker::new();
         let abandon = CancellationToken::new();
         let sender = Sender {
@@ -52,20 +59,21 @@ impl Dispatcher {
             leases: leases.clone(),
             settler: settler.handle(),
             tasks: tasks.clone(),
-            stop: stop.clone(),
+            stop: unsettled.clone(),
             abandon: abandon.clone(),
         };
         let permits = Arc::new(Semaphore::new(self.settings.concurrency));
 
-        claims::Claims { dispatcher: &self, sender, permits, tasks: tasks.clone() }.run(&stop).await;
+        let claims = Claims { dispatcher: &self, sender, outage, permits, tasks: tasks.clone(), others_until: None };
+        claims.run(&unsettled).await;
 
         tasks.close();
         if tokio::time::timeout(self.settings.drain_limit, tasks.wait()).await.is_err() {
             tracing::warn!(sends = tasks.len(), "drain limit reached; sends under way are settled as outcome unknown");
             abandon.cancel();
-            tasks.wait().await;
         }
-        if tokio::time::timeout(self.settings.drain_limit, settler.finish()).await.is_err() {
+        // What is written goes on while the last sends hand in theirs: each handle ends with its send.
+        if !settler.finish(self.settings.drain_limit.max(LAST_WRITES)).await {
             tracing::error!("the database stayed away while stopping; unwritten outcomes become takeovers");
         }
         renewal.abort();

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     chain::{Chain, Offer},
-    delivery::{self, Attempt, Class, Health, Next, Outcome, RetryPolicy, Round, Scope, Standing, Status, Verdict},
+    delivery::{self, Class, Next, RetryPolicy, Round, Standing, Status},
     message::{Message, MessageId, RecipientIndex, UnknownOutcome},
     outbox::{Claimed, Outbox, OutboxError, Settlement},
 };
@@ -58,6 +58,7 @@ impl Sender {
                         drop(permit);
                     });
                 }
+                Some(Err(error @ OutboxError::NewerVersion { .. })) => self.leave_to_a_newer(&claimed, &error).await,
                 Some(Err(error)) => self.give_up_unreadable(&claimed, &error.to_string()).await,
                 None => self.give_up_unreadable(&claimed, "it is not there").await,
             }
@@ -86,23 +87,31 @@ impl Sender {
             journal: journal.clone(),
         };
 
-        let mut chain = chain.clone();
+        let mut service = chain.clone();
         let round = tokio::select! {
-            round = chain.call(offer) => round.unwrap_or_else(|never| match never {}),
-            () = self.abandon.cancelled() => abandoned(&journal.progress, self.outbox.clock().now()),
+            round = service.call(offer) => round.unwrap_or_else(|never| match never {}),
+            () = self.not_waited_for(&journal.progress) => journal.progress.cut_off(chain, self.outbox.clock().now()),
         };
 
-        match journal.progress.stopped() {
-            Some(Stopped::LeaseLost) if round.attempts.is_empty() => return,
-            Some(Stopped::Draining | Stopped::NotWritten) if round.attempts.is_empty() => {
-                self.settler.release(claimed.lease).await;
-                return;
-            }
-            _ => {}
+        let stopped = journal.progress.stopped();
+        let is_given_back = matches!(stopped, Some(Stopped::LeaseLost | Stopped::Draining | Stopped::NotWritten));
+        if round.attempts.is_empty() && is_given_back {
+            // As if it had not been taken. If the lease really is lost this does nothing.
+            self.settler.release(claimed.lease).await;
+            return;
         }
         let mut standing = standing(&claimed, open);
         standing.cancel_requested |= hold.lease().cancel_requested();
         self.settle(&claimed, &standing, round, journal.progress.written()).await;
+    }
+
+    /// Ends when a send need not be waited for any longer: at once when the process stops, for one that has yet to
+    /// begin (it waits for its turn at a provider), else at the limit of the drain.
+    async fn not_waited_for(&self, progress: &Progress) {
+        self.stop.cancelled().await;
+        if progress.has_begun() {
+            self.abandon.cancelled().await;
+        }
     }
 
     fn journal(&self, claimed: &Claimed, hold: &Hold) -> LeaseJournal {
@@ -131,6 +140,14 @@ impl Sender {
                 next,
             })
             .await;
+    }
+
+    /// While a newer version is rolled out, its processes can read what this one cannot.
+    async fn leave_to_a_newer(&self, claimed: &Claimed, error: &OutboxError) {
+        tracing::warn!(message_id = %claimed.lease.id, %error, "a message is left to a newer version");
+        if let Err(error) = self.outbox.postpone(&[claimed.lease], self.retry.pause).await {
+            tracing::warn!(message_id = %claimed.lease.id, %error, "it cannot be left; its lease will run out");
+        }
     }
 
     async fn give_up_unreadable(&self, claimed: &Claimed, error: &str) {
@@ -185,19 +202,4 @@ fn standing(claimed: &Claimed, open: Vec<RecipientIndex>) -> Standing {
 
 fn first_unknown(round: &Round) -> Option<OffsetDateTime> {
     round.attempts.iter().find(|attempt| attempt.left_any(Class::OutcomeUnknown)).map(|attempt| attempt.started_at)
-}
-
-/// The round of a send that could not be waited for: what had begun is of unknown outcome.
-fn abandoned(progress: &Progress, now: OffsetDateTime) -> Round {
-    let Some(under_way) = progress.under_way() else { return Round::default() };
-    let verdict = Verdict::new(Class::OutcomeUnknown, Scope::Wire, "stopped", "Postrider stopped before the answer");
-    let mut attempts = under_way.finished;
-    attempts.push(Attempt {
-        provider: under_way.provider,
-        started_at: under_way.started_at,
-        duration: (now - under_way.started_at).try_into().unwrap_or_default(),
-        recognises_key_for: None,
-        outcome: Outcome::uniform(&under_way.open, &verdict, Health::Neutral),
-    });
-    Round { attempts, ..Round::default() }
 }

@@ -1,9 +1,17 @@
 //! Writes settlements back in batches, and keeps them while the database is away.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::outage::Outage;
 use crate::{
     config,
     outbox::{Lease, Outbox, OutboxError, Settled, Settlement},
@@ -23,7 +31,11 @@ pub(super) struct Settler {
 
 /// Where sends hand in what is to be written back.
 #[derive(Clone)]
-pub(super) struct SettlerHandle(mpsc::Sender<WriteBack>);
+pub(super) struct SettlerHandle {
+    sender: mpsc::Sender<WriteBack>,
+    /// How much was handed in and is not written.
+    unwritten: Arc<AtomicUsize>,
+}
 
 impl SettlerHandle {
     pub(super) async fn settle(&self, settlement: Settlement) {
@@ -34,42 +46,63 @@ impl SettlerHandle {
         self.hand_in(WriteBack::Release(lease)).await;
     }
 
+    /// Whether nothing is left to be written.
+    pub(super) fn has_written_all(&self) -> bool {
+        self.unwritten.load(Ordering::SeqCst) == 0
+    }
+
     async fn hand_in(&self, write_back: WriteBack) {
-        if self.0.send(write_back).await.is_err() {
+        self.unwritten.fetch_add(1, Ordering::SeqCst);
+        if self.sender.send(write_back).await.is_err() {
             tracing::error!("an outcome came after the last settle; its lease will run out");
         }
     }
 }
 
 impl Settler {
-    pub(super) fn spawn(outbox: Outbox, settings: &config::Dispatch) -> Self {
+    /// Starts it. `ended` is cancelled when it has ended, however it did.
+    pub(super) fn spawn(outbox: Outbox, outage: Outage, settings: &config::Dispatch, ended: CancellationToken) -> Self {
         let (sender, receiver) = mpsc::channel(settings.settle_size);
-        let worker = Worker { outbox, receiver, size: settings.settle_size, delay: settings.settle_delay };
-        Self { handle: SettlerHandle(sender), task: tokio::spawn(worker.run()) }
+        let unwritten = Arc::<AtomicUsize>::default();
+        let (size, delay) = (settings.settle_size, settings.settle_delay);
+        let worker = Worker { outbox, outage, receiver, unwritten: unwritten.clone(), size, delay };
+        Self { handle: SettlerHandle { sender, unwritten }, task: tokio::spawn(worker.run(ended.drop_guard())) }
     }
 
     pub(super) fn handle(&self) -> SettlerHandle {
         self.handle.clone()
     }
 
-    /// Waits until everything handed in is written. Every other handle must be gone.
-    pub(super) async fn finish(self) {
+    /// Waits until everything handed in is written, at most that long. Whether it was. Every other handle must be gone
+    /// by then; what is handed in later is lost.
+    pub(super) async fn finish(self, longest: Duration) -> bool {
         drop(self.handle);
-        if let Err(error) = self.task.await {
-            tracing::error!(%error, "the settler did not end well");
+        let mut task = self.task;
+        match tokio::time::timeout(longest, &mut task).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the settler did not end well");
+                false
+            }
+            Err(_) => {
+                task.abort();
+                false
+            }
         }
     }
 }
 
 struct Worker {
     outbox: Outbox,
+    outage: Outage,
     receiver: mpsc::Receiver<WriteBack>,
+    unwritten: Arc<AtomicUsize>,
     size: usize,
     delay: Duration,
 }
 
 impl Worker {
-    async fn run(mut self) {
+    async fn run(mut self, _ended: DropGuard) {
         while let Some(first) = self.receiver.recv().await {
             let mut settlements = Vec::new();
             let mut releases = Vec::new();
@@ -85,8 +118,10 @@ impl Worker {
                     Ok(None) | Err(_) => break,
                 }
             }
+            let count = settlements.len() + releases.len();
             self.write(settlements).await;
             self.release(releases).await;
+            self.unwritten.fetch_sub(count, Ordering::SeqCst);
         }
     }
 
@@ -98,7 +133,7 @@ impl Worker {
             if batch.is_empty() {
                 continue;
             }
-            match persistently("settle", || self.outbox.settle(&batch)).await {
+            match self.persistently("settle", || self.outbox.settle(&batch)).await {
                 Ok(settled) => {
                     for (settlement, settled) in batch.iter().zip(settled) {
                         report(settlement, settled);
@@ -120,26 +155,25 @@ impl Worker {
         if leases.is_empty() {
             return;
         }
-        if let Err(error) = persistently("release", || self.outbox.release(&leases)).await {
+        if let Err(error) = self.persistently("release", || self.outbox.release(&leases)).await {
             tracing::error!(%error, messages = leases.len(), "messages cannot be released; their leases will run out");
         }
     }
-}
 
-/// Makes a call until the database is there to answer it.
-async fn persistently<T, F>(what: &'static str, call: impl Fn() -> F) -> Result<T, OutboxError>
-where
-    F: Future<Output = Result<T, OutboxError>>,
-{
-    let mut pause = Duration::from_millis(50);
-    loop {
-        match call().await {
-            Err(OutboxError::Unavailable(reason)) => {
-                tracing::warn!(what, reason, "the database is away; outcomes are kept until it is back");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(2));
-            }
-            answer => return answer,
+    /// Makes a call until the database is there to answer it.
+    async fn persistently<T, F>(&self, what: &'static str, call: impl Fn() -> F) -> Result<T, OutboxError>
+    where
+        F: Future<Output = Result<T, OutboxError>>,
+    {
+        let mut pause = Duration::from_millis(50);
+        loop {
+            let answer = call().await;
+            // Also where a person has to let us in again: what was sent has been sent.
+            let Err(error @ (OutboxError::Unavailable(_) | OutboxError::NotSetUp(_))) = answer else { return answer };
+            self.outage.note(&error);
+            tracing::warn!(what, %error, "outcomes are kept until the database is back");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(2));
         }
     }
 }

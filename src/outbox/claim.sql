@@ -11,6 +11,7 @@
 --  $6      how many rounds may be spent
 --  $7      the providers that recognise a message by its key
 --  $8      whether only what must not wait any longer is dealt with, and nothing claimed
+--  $9      whether what others hold is taken over when their leases have run out
 with lanes as materialized (
     select
         lane.id,
@@ -39,6 +40,7 @@ line as (
             where pending.lane = lanes.id
                 and pending.due_at <= now()
                 and (not $8 or pending.cancel_requested or pending.expire_at <= now() or pending.give_up_at <= now())
+                and ($9 or pending.status <> 'IN_PROCESS')
             order by pending.due_at
             limit $3
         ) as ahead
@@ -113,6 +115,7 @@ taken as materialized (
         where pending.lane = share.id
             and pending.due_at <= now()
             and (not $8 or pending.cancel_requested or pending.expire_at <= now() or pending.give_up_at <= now())
+            and ($9 or pending.status <> 'IN_PROCESS')
         order by pending.due_at
         limit share.size
         for update skip locked

@@ -12,6 +12,7 @@ mod days;
 mod error;
 mod floor;
 mod hand_over;
+mod interval;
 mod lanes;
 mod lease;
 mod query;

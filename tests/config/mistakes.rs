@@ -90,7 +90,7 @@ spare = []
         r#"dispatch.attempt_timeout = "10m": expected "15m 10s" at least, the sum of providers.relay.connect_timeout, providers.relay.command_timeout, providers.relay.data_timeout (line 16)"#,
         r#"chains.default = "gatway": there is no provider of that name, did you mean "gateway"? (line 42)"#,
         r#"chains.default = "relay": stands in it twice, expected once (line 42)"#,
-        r#"chains.spare = []: expected at least one provider (line 43)"#,
+        r#"chains.spare: every message takes the chain default, expected no other (line 43)"#,
     ];
     assert_eq!(errors.lines(), expected);
     let message = errors.to_string();
@@ -199,6 +199,18 @@ fn each_kind_of_mistake_has_its_line() {
         ),
         ("[providers.spare]\nkind = \"http\"\n", r#"providers.spare.url: missing, expected a text"#),
         (
+            "[providers.spare]\nkind = \"http\"\nurl = \"http:///mail\"\n",
+            r#"providers.spare.url = "http:///mail": expected an http:// or https:// URL (line 3)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"http\"\nurl = \"http://localhost/\"\ntoken = \"t\u{f6}ken\"\n",
+            "providers.spare.token: expected printable ASCII without spaces, as it goes into a header (line 4)",
+        ),
+        (
+            "[providers.spare]\nkind = \"smtp\"\nhost = \"\"\n",
+            r#"providers.spare.host = "": expected a host name or an IP address, without a port (line 3)"#,
+        ),
+        (
             "[providers.spare]\nkind = \"http\"\nurl = \"https://u:p@host/\"\n",
             r#"providers.spare.url = "https://***@host/": expected no user and no password in it, give a token instead (line 3)"#,
         ),
@@ -221,6 +233,12 @@ fn each_kind_of_mistake_has_its_line() {
     ] {
         assert_eq!(wrong(text, &[]), [line], "{text}");
     }
+}
+
+#[test]
+fn a_chain_without_providers_is_refused() {
+    let errors = load(&WHOLE.replace("[\"relay\"]", "[]"), &[]).unwrap_err();
+    assert_eq!(errors.lines(), ["chains.default = []: expected at least one provider (line 8)"]);
 }
 
 #[test]

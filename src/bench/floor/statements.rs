@@ -86,6 +86,7 @@ async fn claim(outbox: Outbox, claimed: Arc<Mutex<Vec<Claimed>>>, messages: u64)
         lease: Duration::from_secs(600),
         max_rounds: 10,
         idempotent: Vec::new(),
+        takes_over: true,
     };
     loop {
         let batch = outbox.claim(&request).await?;

@@ -1,0 +1,28 @@
+//! Whether the database was away: shared by those who notice and the one who has to act on it.
+//!
+//! Owns the flag; what comes first when the database is back is decided where messages are claimed.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use crate::outbox::OutboxError;
+
+/// Whether the database was away since somebody last looked after what that means.
+#[derive(Clone, Default)]
+pub(super) struct Outage(Arc<AtomicBool>);
+
+impl Outage {
+    /// Takes notice of an error, if it is that one.
+    pub(super) fn note(&self, error: &OutboxError) {
+        if matches!(error, OutboxError::Unavailable(_) | OutboxError::NotSetUp(_)) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether it was away. From now on only what is noticed anew counts.
+    pub(super) fn take(&self) -> bool {
+        self.0.swap(false, Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,57 @@
+//! A whole service in this process, on a database of its own or a shared one.
+
+use std::{ops::Deref, sync::Arc};
+
+use postrider::app::App;
+
+use super::{caller::Caller, postgres::Database, setup::Setup};
+
+/// A running service with somebody who calls it. It has to be [finished](TestApp::finish).
+pub struct TestApp {
+    app: Option<App>,
+    caller: Caller,
+    pub database: Arc<Database>,
+}
+
+impl TestApp {
+    /// On a database of its own.
+    pub async fn start(setup: &Setup) -> Self {
+        Self::start_on(Arc::new(Database::new().await), setup).await
+    }
+
+    /// On that database.
+    pub async fn start_on(database: Arc<Database>, setup: &Setup) -> Self {
+        // Building a client fails without a provider; another test may have installed it already.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let app = App::start(&setup.settings(&database)).await.unwrap_or_else(|error| panic!("{error}"));
+        Self { caller: Caller::of(app.address()), app: Some(app), database }
+    }
+
+    /// Stops it, and checks that it left nothing taken.
+    pub async fn finish(self) {
+        let database = self.stop().await;
+        assert_eq!(database.count("pending where status = 'IN_PROCESS'").await, 0, "messages were left taken");
+    }
+
+    /// Stops it.
+    pub async fn stop(mut self) -> Arc<Database> {
+        if let Some(app) = self.app.take() {
+            app.stop().await;
+        }
+        self.database.clone()
+    }
+}
+
+impl Deref for TestApp {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        &self.caller
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        assert!(self.app.is_none() || std::thread::panicking(), "the service was not finished");
+    }
+}
