@@ -82,11 +82,11 @@ impl Scale {
     pub fn quick() -> Self {
         Self {
             messages: 1_500,
-            failover_phase: Duration::from_secs(3),
+            failover_phase: Duration::from_secs(2),
             silence: Duration::from_secs(1),
             pause: Duration::from_secs(1),
-            breaker_window: Duration::from_secs(10),
-            idle: Duration::from_secs(10),
+            breaker_window: Duration::from_secs(5),
+            idle: Duration::from_secs(8),
             ..Self::full()
         }
     }
