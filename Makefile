@@ -24,6 +24,10 @@ test:
 	@.ci/packages "$(POSTGRES)" $(PEERS)
 	cargo test --locked
 
+bench:
+	@.ci/packages "$(POSTGRES)"
+	cargo run --quiet --release --locked -- bench
+
 check:
 	@.ci/packages "$(POSTGRES)"
 	.ci/top-level

@@ -10,8 +10,10 @@
 //!
 //! | module | owns | may use |
 //! | --- | --- | --- |
+//! | [`config`] | the settings: structs with their defaults, how they are read and checked | |
 //! | [`message`] | what is sent: message, id, address, attachment; parsing; the MIME form | |
 //! | [`delivery`] | status, outcome, retry policy, the transition function; pure | message |
+//! | [`telemetry`] | logs, traces and their context | message, delivery |
 //! | [`policy`] | what may be sent | message |
 //! | [`outbox`] | every SQL statement: accept, claim, settle, query, retention | message, delivery |
 //! | [`provider`] | the trait `Provider`, capabilities, the registry, one file an adapter | message, delivery |
@@ -21,13 +23,15 @@
 //! | [`api`] | the gRPC services, protobuf from and to the domain, status codes | outbox, policy, delivery, message, health |
 //! | [`sandbox`] | a private Postgres, an HTTP and an SMTP provider with faults to switch on | |
 //! | [`app`] | puts it together; the order of start and stop | message, delivery, policy, outbox, provider, health, chain, dispatcher, api, sandbox |
-//! | [`cli`] | commands, output for people and scripts | app, sandbox, message, outbox, health, delivery |
+//! | [`bench`] | load, floors, the table of results | app, sandbox, message, delivery, outbox, provider, health |
+//! | [`cli`] | commands, output for people and scripts | app, sandbox, bench |
 
 // A dependency that nothing uses is a build time that nobody needs. The tests have some of their own.
 #![cfg_attr(not(test), warn(unused_crate_dependencies))]
 
 pub mod api;
 pub mod app;
+pub mod bench;
 pub mod chain;
 pub mod cli;
 pub mod config;

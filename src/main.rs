@@ -1,4 +1,6 @@
 //! The `postrider` program.
+//!
+//! Owns what must be there before a command runs, and how the program ends; the commands are the library's.
 
 use std::process::ExitCode;
 

@@ -3,12 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod api;
+mod bad_input;
+mod bench;
+mod cli;
 mod config;
 mod dispatch;
 mod faults;
 mod http;
 mod map;
 mod outbox;
+mod peers;
+mod readme;
 mod sandbox;
 mod smtp;
 mod support;

@@ -6,7 +6,11 @@ use http::HeaderMap;
 use tonic::Status;
 
 use super::status;
-use crate::message::{ClientId, TraceContext};
+use crate::{
+    message::{ClientId, TraceContext},
+    policy::request::is_correlation_id,
+    telemetry,
+};
 
 /// The metadata that names the client.
 pub const CLIENT_ID: &str = "x-client-id";
@@ -15,7 +19,6 @@ pub const CLIENT_ID: &str = "x-client-id";
 pub const DEFAULT_CLIENT: &str = "default";
 
 const CORRELATION_IDS: [&str; 2] = ["x-correlation-id", "x-request-id"];
-const CORRELATION_ID_LIMIT: usize = 128;
 const CLIENT_ID_LIMIT: usize = 64;
 
 /// The client that calls. An unusable name is refused rather than replaced: messages must not end up with another
@@ -39,24 +42,12 @@ pub(super) fn client(headers: &HeaderMap) -> Result<ClientId, Status> {
 /// over: a proxy may have put it there, and that is no reason to refuse an email.
 pub(super) fn correlation_id(headers: &HeaderMap, trace: &TraceContext) -> Option<String> {
     let named = CORRELATION_IDS.into_iter().filter_map(|name| headers.get(name)?.to_str().ok());
-    named.map(str::trim).find(|word| is_correlation_id(word)).or_else(|| trace_id(trace)).map(str::to_owned)
+    named.map(str::trim).find(|word| is_correlation_id(word)).or_else(|| telemetry::trace_id(trace)).map(str::to_owned)
 }
 
 fn is_client_name(name: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     (1..=CLIENT_ID_LIMIT).contains(&name.len()) && name.bytes().all(allowed)
-}
-
-fn is_correlation_id(word: &str) -> bool {
-    let printable = |b: u8| (b' '..=b'~').contains(&b);
-    (1..=CORRELATION_ID_LIMIT).contains(&word.len()) && word.bytes().all(printable)
-}
-
-/// The second part of a `traceparent` (W3C Trace Context, section 3.2.2).
-fn trace_id(trace: &TraceContext) -> Option<&str> {
-    let id = trace.traceparent.split('-').nth(1)?;
-    let is_id = id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()) && id.bytes().any(|b| b != b'0');
-    is_id.then_some(id)
 }
 
 #[cfg(test)]

@@ -4,14 +4,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::stream::Empty;
 use http::HeaderMap;
 use tokio::sync::Notify;
-use tokio_stream::Empty;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
 
 use super::{caller, from_proto, status, to_proto, waiting};
 use crate::{
+    config::Retention,
     health::Board,
     outbox::Outbox,
     policy::Policy,
@@ -31,8 +32,8 @@ pub struct Backend {
     pub wake: Arc<Notify>,
     /// How long a message may wait in all (`retry.longest_wait`).
     pub longest_wait: Duration,
-    /// How long finished messages are kept (`retention.finished`).
-    pub kept: Duration,
+    /// How long messages are kept.
+    pub retention: Retention,
 }
 
 /// The service for those who send email.
@@ -58,7 +59,7 @@ impl EmailApi {
         let client = caller::client(headers)?;
         let id = from_proto::message_id(message_id)
             .map_err(|error| status::invalid_field("message_id", format!("is {error}")))?;
-        let Backend { outbox, board, kept, .. } = &self.backend;
+        let Backend { outbox, board, retention, .. } = &self.backend;
         let found = outbox.status(&[id], Some(&client)).await.map_err(|error| status::outbox(&error))?;
         let now = outbox.clock().now();
         match found.into_iter().next() {
@@ -66,7 +67,7 @@ impl EmailApi {
                 let waiting_for = waiting::waiting_for(&message, board, now);
                 Ok(to_proto::message_status(message, waiting_for))
             }
-            None if now - id.time() > *kept => Err(status::retention_passed(id, *kept)),
+            None if outbox.retention_passed(id, retention) => Err(status::retention_passed(id, retention.finished)),
             None => Err(status::message_not_found(id)),
         }
     }

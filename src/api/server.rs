@@ -89,7 +89,7 @@ impl Api {
             // Outside the services, so that a slow upload counts too.
             .layer(DeadlineLayer::new(settings.call_timeout))
             // Innermost: only the services know this answer.
-            .layer(MapResponseLayer::new(explain_size_limit(settings.max_request_bytes)));
+            .layer(MapResponseLayer::new(explain_refusals(settings.max_request_bytes)));
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let served = services(layered, &email, &readiness, settings.max_request_bytes)?
             .serve_with_incoming_shutdown(incoming, signal);
@@ -146,15 +146,20 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
 }
 
-/// Gives a request that is too large one answer. tonic has two, by whether it was compressed: OUT_OF_RANGE, and
-/// RESOURCE_EXHAUSTED, which callers repeat. Neither has details, by which they are told from the services' own.
-fn explain_size_limit(max_request_bytes: usize) -> impl Fn(Response<Body>) -> Response<Body> + Clone {
-    move |response| match Status::from_header_map(response.headers()) {
-        Some(refusal)
-            if matches!(refusal.code(), Code::OutOfRange | Code::ResourceExhausted) && refusal.details().is_empty() =>
-        {
-            status::request_too_large(max_request_bytes).into_http()
+/// Gives the requests that tonic itself refuses an answer of ours. Its own have no details, by which they are told from
+/// the services'.
+///
+/// A request that is too large has two with tonic, by whether it was compressed: OUT_OF_RANGE, and RESOURCE_EXHAUSTED,
+/// which callers repeat. One whose bytes cannot be read has INTERNAL, as if the fault were ours.
+fn explain_refusals(max_request_bytes: usize) -> impl Fn(Response<Body>) -> Response<Body> + Clone {
+    move |response| {
+        let refusal = Status::from_header_map(response.headers()).filter(|refusal| refusal.details().is_empty());
+        match refusal.map(|refusal| refusal.code()) {
+            Some(Code::OutOfRange | Code::ResourceExhausted) => {
+                status::request_too_large(max_request_bytes).into_http()
+            }
+            Some(Code::Internal) => status::unreadable_request().into_http(),
+            _ => response,
         }
-        _ => response,
     }
 }

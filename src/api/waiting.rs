@@ -2,9 +2,13 @@
 //!
 //! Owns no knowledge of providers: what keeps a chain from sending is on the [`Board`].
 
-use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
+use time::OffsetDateTime;
 
-use crate::{delivery::Status, health::Board, outbox::MessageStatus};
+use crate::{
+    delivery::Status,
+    health::{Board, to_the_second},
+    outbox::MessageStatus,
+};
 
 /// What the message waits for; `None` once it is finished.
 pub(super) fn waiting_for(message: &MessageStatus, board: &Board, now: OffsetDateTime) -> Option<String> {
@@ -33,13 +37,6 @@ fn waiting_for_dispatcher(message: &MessageStatus, board: &Board, now: OffsetDat
         (Some(words), None) | (None, Some(words)) => words,
         (None, None) => "a free dispatcher".to_owned(),
     }
-}
-
-/// A time as RFC 3339, rounded up to the second: nobody looks too early.
-fn to_the_second(time: OffsetDateTime) -> String {
-    let rest = i64::from(time.nanosecond());
-    let up = if rest == 0 { time } else { time + Duration::nanoseconds(1_000_000_000 - rest) };
-    up.format(&Rfc3339).unwrap_or_else(|_| up.to_string())
 }
 
 #[cfg(test)]
@@ -93,13 +90,19 @@ mod tests {
         let cases = [
             (Status::NotYetSent, NOW, None, &ready, Some("a free dispatcher")),
             (Status::RequiredResend, LATER, None, &ready, Some("round 2 at 2026-12-01T12:05:01Z")),
-            (Status::RequiredResend, NOW, None, &broken, Some("circuit of provider primary is open until 12:00:30Z")),
+            (
+                Status::RequiredResend,
+                NOW,
+                None,
+                &broken,
+                Some("circuit of provider primary is open until 2026-12-01T12:00:30Z"),
+            ),
             (
                 Status::RequiredResend,
                 LATER,
                 None,
                 &broken,
-                Some("circuit of provider primary is open until 12:00:30Z; round 2 at 2026-12-01T12:05:01Z"),
+                Some("circuit of provider primary is open until 2026-12-01T12:00:30Z; round 2 at 2026-12-01T12:05:01Z"),
             ),
             (Status::InProcess, LATER, Some("primary"), &broken, Some("the answer of provider primary")),
             (Status::InProcess, LATER, None, &ready, Some("the dispatcher that has it")),

@@ -1,4 +1,6 @@
 //! What has to be done from time to time: the clock is measured, days are made ahead, what is over is removed.
+//!
+//! Owns when it is done, and that what fails is done at the next turn; how it is done is the outbox's.
 
 use std::future::Future;
 

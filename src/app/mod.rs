@@ -4,6 +4,7 @@
 //! be sent. Stop: not serving, no new claims, sends under way finish, calls under way finish, outcomes are written.
 //! Decides nothing about messages.
 
+mod circuit;
 mod maintenance;
 mod providers;
 
@@ -27,6 +28,7 @@ use crate::{
     policy::Policy,
 };
 
+pub use circuit::CircuitWatch;
 pub use providers::ProviderError;
 
 /// Why Postrider did not start.
@@ -49,6 +51,13 @@ pub enum StartError {
     Listen(SocketAddr, std::io::Error),
 }
 
+impl StartError {
+    /// Whether the database could not be reached, so that another try may go better.
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Database(OutboxError::Unavailable(_)))
+    }
+}
+
 /// A running Postrider.
 pub struct App {
     address: SocketAddr,
@@ -63,8 +72,17 @@ pub struct App {
     failed: CancellationToken,
 }
 
-/// Connects to the database of the settings, waiting a while for one that is not up yet.
-pub async fn connect(settings: &Settings) -> Result<Outbox, StartError> {
+/// Brings the tables up to date, and makes those of the days ahead.
+pub async fn migrate(settings: &Settings) -> Result<(), StartError> {
+    let outbox = connect(settings).await?;
+    outbox.migrate().await?;
+    outbox.ensure_days(settings.retention.days_ahead).await?;
+    outbox.close().await;
+    Ok(())
+}
+
+/// Connects to the database of the settings, waiting a while for one that is not up yet. The clock is measured.
+async fn connect(settings: &Settings) -> Result<Outbox, StartError> {
     let url: &SecretString = settings.database.url.as_ref().ok_or(StartError::NoDatabase)?;
     let mut pause = Duration::from_millis(200);
     loop {
@@ -92,7 +110,6 @@ impl App {
         if missing > 0 {
             return Err(StartError::NotMigrated(missing));
         }
-        outbox.measure_clock().await?;
         outbox.ensure_days(settings.retention.days_ahead).await?;
 
         let board = Board::default();
@@ -119,7 +136,7 @@ impl App {
             board: board.clone(),
             wake,
             longest_wait: settings.retry.longest_wait,
-            kept: settings.retention.finished,
+            retention: settings.retention.clone(),
         });
         let failed = CancellationToken::new();
         let readiness = follow(database, api.readiness(), stop_serving.clone());
@@ -146,6 +163,11 @@ impl App {
     /// The state of the providers.
     pub fn board(&self) -> &Board {
         &self.board
+    }
+
+    /// Notes from now on how the circuit of the provider of that name changes.
+    pub fn watch_circuit(&self, provider: &str) -> CircuitWatch {
+        CircuitWatch::start(provider, self.board.clone(), self.outbox.clock().clone())
     }
 
     /// The outbox.

@@ -1,4 +1,7 @@
 //! The providers and chains of the settings.
+//!
+//! Owns their number: each provider is built once, so that the chains that name it share its breaker and its limits.
+//! Knows no kind of provider; the registry does.
 
 use std::collections::BTreeMap;
 

@@ -145,7 +145,7 @@ impl Pass {
         order
             .iter()
             .filter(|link| capability::check(link.capabilities(), &self.offer.message.email, &open).is_ok())
-            .filter_map(|link| match link.ready_at(Some(self.sender_domain())) {
+            .filter_map(|link| match link.ready_at(self.sender_domain()) {
                 None if asked.contains(link.name()) => None,
                 None => Some(link.time_of(Instant::now())),
                 later => later,

@@ -21,7 +21,8 @@ use crate::{
     message::Clock,
 };
 
-/// The longest time that a provider's word counts for. Whoever named a later one is asked once a day.
+/// The longest time that a provider's word counts for. Whoever named a later one is asked once a day, so that one wrong
+/// header does not keep it out for good.
 const LONGEST_NAMED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A provider is thought well again, for the log line about failover, when it does well this long after the last

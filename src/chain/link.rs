@@ -1,4 +1,6 @@
 //! A provider with everything that stands round it, built once and shared by every chain that names it.
+//!
+//! Owns no order among providers: that is the chain's.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -102,8 +104,8 @@ impl Link {
     }
 
     /// When it can be asked for that sender domain; `None` if now.
-    pub(super) fn ready_at(&self, domain: Option<&str>) -> Option<OffsetDateTime> {
-        self.admission.gate().admits(domain).err().map(|wait| self.time_of(wait.until))
+    pub(super) fn ready_at(&self, domain: &str) -> Option<OffsetDateTime> {
+        self.admission.gate().admits(Some(domain)).err().map(|wait| self.time_of(wait.until))
     }
 
     /// A moment of this process as a time of the database.

@@ -20,7 +20,6 @@ mod window;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use time::OffsetDateTime;
 use tokio::time::Instant;
 
 pub use link::Links;
@@ -79,11 +78,6 @@ impl Chain {
     /// with time has ended here too, without anybody asking.
     pub fn first_ready(&self) -> Option<ProviderName> {
         self.links.iter().find(|link| link.is_ready()).map(|link| link.name().clone())
-    }
-
-    /// When the first of its providers can be asked; now if one can. `None` for a chain without providers.
-    pub fn ready_at(&self) -> Option<OffsetDateTime> {
-        self.links.iter().map(|link| link.ready_at(None).unwrap_or_else(|| link.time_of(Instant::now()))).min()
     }
 
     /// How many messages its providers would take now where each that is ready is only being tried out; `None` where

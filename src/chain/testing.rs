@@ -1,4 +1,6 @@
 //! Providers that do as they are told, and what the tests of the chain share.
+//!
+//! Owns no test. Nothing here speaks to a network, so the tests run under paused time.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -157,7 +159,6 @@ pub(super) fn breaker_settings() -> config::Breaker {
 pub(super) struct Rig {
     pub(super) chain: Chain,
     pub(super) board: Board,
-    pub(super) clock: Clock,
     pub(super) links: Links,
     mocks: BTreeMap<String, Arc<Mock>>,
 }
@@ -168,17 +169,17 @@ impl Rig {
     }
 
     pub(super) fn with_settings(mocks: impl IntoIterator<Item = (Mock, config::Provider)>) -> Self {
-        let (board, clock) = (Board::default(), Clock::default());
+        let board = Board::default();
         let mocks: Vec<_> = mocks.into_iter().map(|(mock, settings)| (Arc::new(mock), settings)).collect();
         let order: Vec<_> = mocks.iter().map(|(mock, _)| mock.name.clone()).collect();
         let links = Links::new(
             mocks.iter().map(|(mock, settings)| (mock.clone() as Arc<dyn Provider>, settings.clone())),
             &board,
-            &clock,
+            &Clock::default(),
         );
         let chain = Chain::new("default", &order, &links).unwrap();
         let mocks = mocks.into_iter().map(|(mock, _)| (mock.name.to_string(), mock)).collect();
-        Self { chain, board, clock, links, mocks }
+        Self { chain, board, links, mocks }
     }
 
     pub(super) fn mock(&self, name: &str) -> &Mock {

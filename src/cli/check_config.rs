@@ -1,6 +1,8 @@
 //! `postrider check-config`.
+//!
+//! Owns what is printed; what is wrong or hardly meant is found where settings are read.
 
-use super::{ConfigFile, Exit, Failure};
+use super::{ConfigFile, Exit, Failure, output};
 use crate::config::{self, Settings};
 
 /// Reads and checks the settings; the failure lists all that is wrong.
@@ -8,10 +10,13 @@ pub(super) fn load(file: &ConfigFile) -> Result<Settings, Failure> {
     config::load(file.config.as_deref(), std::env::vars_os()).map_err(|errors| Failure::Usage(errors.to_string()))
 }
 
-/// Check the settings, say all that is wrong with them, and print those in effect.
-#[allow(clippy::print_stdout)]
+/// Check the settings, say all that is wrong with them, and print those in effect. What is hardly meant goes to stderr:
+/// what is on stdout can be kept as a file of settings.
 pub(super) fn run(file: &ConfigFile) -> Result<Exit, Failure> {
     let settings = load(file)?;
-    print!("{}", settings.summary());
+    output::answer(&settings.summary())?;
+    for warning in settings.warnings() {
+        output::remark(&warning)?;
+    }
     Ok(Exit::Done)
 }

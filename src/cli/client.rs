@@ -1,4 +1,6 @@
 //! The gRPC client of the client commands.
+//!
+//! Owns the connection and its metadata; each command makes its own calls.
 
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ pub(super) struct ServiceAddress {
     #[arg(long, env = "POSTRIDER_CLIENT", value_name = "NAME")]
     client: Option<MetadataValue<Ascii>>,
     /// The longest time a call may take, in seconds.
-    #[arg(long, default_value_t = 30, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = seconds(1))]
     timeout: u64,
 }
 
@@ -48,6 +50,11 @@ impl ServiceAddress {
         }
         request
     }
+}
+
+/// From so many seconds to a day: longer than anybody waits, and no sum with a time of day overflows.
+pub(super) fn seconds(least: u64) -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(least..=86_400)
 }
 
 fn root_cause(error: &dyn std::error::Error) -> String {

@@ -1,4 +1,6 @@
 //! `postrider dev`.
+//!
+//! Owns what is said at the start; what runs is put together in `local`.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -31,7 +33,7 @@ impl Dev {
         let telemetry = telemetry::init(&config::Telemetry::default())
             .map_err(|error| Failure::Usage(format!("telemetry: {error}")))?;
         let mut signals = StopSignals::new()?;
-        let places = Places { data: self.data.clone(), listen: Some(self.listen), ..Places::default() };
+        let places = Places { data: self.data.clone(), listen: Some(self.listen) };
         let system = LocalSystem::start(places).await?;
         let switches = vec![system.primary.switch(), system.backup.switch()];
         let console = Console::start(Some(self.console), system.inbox.clone(), switches).await?;

@@ -1,4 +1,6 @@
 //! How a command ends, for scripts.
+//!
+//! Owns the exit codes, which scripts rely on; prints nothing.
 
 use std::process::ExitCode;
 

@@ -6,7 +6,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::Failure;
 use crate::{
-    app::{self, App, StartError},
+    app::{self, App},
     config::{Breaker, DEFAULT_CHAIN, HttpProvider, Provider, ProviderKind, Settings, SmtpProvider, SmtpTls},
     sandbox::{
         Inbox, SandboxError,
@@ -39,10 +39,6 @@ pub(super) struct Places {
     pub(super) data: Option<PathBuf>,
     /// Where the service listens; without it at a free port.
     pub(super) listen: Option<SocketAddr>,
-    /// Where the first provider listens.
-    pub(super) primary: Option<SocketAddr>,
-    /// Where the second provider listens.
-    pub(super) backup: Option<SocketAddr>,
 }
 
 impl LocalSystem {
@@ -52,15 +48,10 @@ impl LocalSystem {
         postgres.create_database(DATABASE).await?;
         let inbox = Inbox::default();
         let primary =
-            HttpSink::start(HttpOptions { name: PRIMARY.to_owned(), address: places.primary, inbox: inbox.clone() })
+            HttpSink::start(HttpOptions { name: PRIMARY.to_owned(), address: None, inbox: inbox.clone() }).await?;
+        let backup =
+            SmtpSink::start(SmtpOptions { name: BACKUP.to_owned(), inbox: inbox.clone(), ..SmtpOptions::default() })
                 .await?;
-        let backup = SmtpSink::start(SmtpOptions {
-            name: BACKUP.to_owned(),
-            address: places.backup,
-            inbox: inbox.clone(),
-            ..SmtpOptions::default()
-        })
-        .await?;
 
         let mut settings = Settings::default();
         settings.database.url = Some(postgres.url(DATABASE).into());
@@ -73,7 +64,7 @@ impl LocalSystem {
         .into();
         settings.chains = [(DEFAULT_CHAIN.to_owned(), vec![PRIMARY.to_owned(), BACKUP.to_owned()])].into();
 
-        app::connect(&settings).await?.migrate().await.map_err(StartError::from)?;
+        app::migrate(&settings).await?;
         let app = App::start(&settings).await?;
         Ok(Self { primary, backup, inbox, app, postgres })
     }

@@ -2,6 +2,7 @@
 //!
 //! Owns arguments, output and exit codes. A client command speaks to a service over gRPC like anybody else.
 
+mod bench;
 mod check_config;
 mod client;
 mod demo;
@@ -9,6 +10,7 @@ mod dev;
 mod eml;
 mod exit;
 mod local;
+mod output;
 mod request_file;
 mod send;
 mod serve;
@@ -44,6 +46,8 @@ enum Command {
     Dev(dev::Dev),
     /// Show a failover from beginning to end: 200 emails, a provider that breaks and heals, every inbox checked.
     Demo(demo::Demo),
+    /// Measure how fast this build is on this machine, against what the machine itself can do.
+    Bench(bench::Bench),
 }
 
 /// Where the settings are.
@@ -65,6 +69,7 @@ impl Cli {
             Command::Status(status) => status.run().await,
             Command::Dev(dev) => dev.run().await,
             Command::Demo(demo) => demo.run().await,
+            Command::Bench(bench) => bench.run().await,
         }
     }
 }

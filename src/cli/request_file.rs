@@ -1,4 +1,6 @@
 //! A SendEmail request as a JSON file: the fields of the contract by their names.
+//!
+//! Owns the names and the forms of the fields; judges no value, since the service does.
 
 use std::{
     collections::HashMap,
@@ -90,17 +92,22 @@ impl Request {
             ..Default::default()
         };
         if let Some(word) = self.priority {
-            let priority = v1::Priority::from_str_name(&format!("PRIORITY_{word}"))
+            let priority = v1::Priority::from_str_name(&prefixed("PRIORITY_", &word))
                 .ok_or_else(|| Failure::Usage(format!("priority: {word:?} is none of HIGH, NORMAL, BULK")))?;
             request.set_priority(priority);
         }
         if let Some(word) = self.unknown_outcome_policy {
-            let policy = v1::UnknownOutcomePolicy::from_str_name(&format!("UNKNOWN_OUTCOME_POLICY_{word}"))
+            let policy = v1::UnknownOutcomePolicy::from_str_name(&prefixed("UNKNOWN_OUTCOME_POLICY_", &word))
                 .ok_or_else(|| Failure::Usage(format!("unknown_outcome_policy: {word:?} is none of RESEND, HOLD")))?;
             request.set_unknown_outcome_policy(policy);
         }
         Ok(request)
     }
+}
+
+/// The contract's name of a word: with its prefix, as other clients write it, or without.
+fn prefixed(prefix: &str, word: &str) -> String {
+    if word.starts_with(prefix) { word.to_owned() } else { format!("{prefix}{word}") }
 }
 
 impl Email {

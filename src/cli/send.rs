@@ -1,4 +1,6 @@
 //! `postrider send`.
+//!
+//! Owns the options and how an email comes of them; whether it may be sent is for the service to say.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,7 +9,11 @@ use clap::{Args, ValueEnum};
 use prost_types::Timestamp;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{Exit, Failure, client::ServiceAddress, eml, request_file, status};
+use super::{
+    Exit, Failure,
+    client::{self, ServiceAddress},
+    eml, output, request_file, status,
+};
 use crate::proto::v1;
 
 /// Send an email through a running service.
@@ -20,7 +26,8 @@ pub(super) struct Send {
     /// Read the request from a JSON file ("-" for standard input).
     #[arg(long, value_name = "FILE", conflicts_with = "eml")]
     json: Option<PathBuf>,
-    /// Read the email from a file of RFC 5322 ("-" for standard input).
+    /// Read the email from a file of RFC 5322 ("-" for standard input). Of its other headers In-Reply-To, References and
+    /// the common List- headers are taken over.
     #[arg(long, value_name = "FILE")]
     eml: Option<PathBuf>,
     /// Who it is from: `address` or `Name <address>`.
@@ -84,9 +91,9 @@ pub(super) struct Send {
     #[arg(long)]
     validate_only: bool,
     /// Wait until it is sent or waits for a person, at most this many seconds.
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60")]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60", value_parser = client::seconds(0))]
     wait: Option<u64>,
-    /// Print JSON.
+    /// Print JSON: the answer on one line, and with --wait what became of the message on the next.
     #[arg(long = "output-json")]
     output_json: bool,
 }
@@ -101,16 +108,22 @@ enum PriorityWord {
 impl Send {
     pub(super) async fn run(&self) -> Result<Exit, Failure> {
         let request = self.request()?;
+        let keyed = !request.idempotency_key.is_empty();
         let mut client = self.service.connect().await?;
         let response = client
             .send_email(self.service.request(request))
             .await
-            .map_err(|status| Failure::from_status(&status))?
+            .map_err(|status| unanswered(Failure::from_status(&status), keyed))?
             .into_inner();
-        self.report(&response);
+        self.report(&response)?;
         match self.wait {
-            Some(seconds) if !self.validate_only => {
-                status::wait(&self.service, &mut client, &response.message_id, Duration::from_secs(seconds)).await
+            // What was only checked has no id.
+            Some(seconds) if !response.message_id.is_empty() => {
+                let longest = Duration::from_secs(seconds);
+                let told = status::wait(&self.service, &mut client, &response.message_id, longest).await?;
+                let shown = if self.output_json { status::json_line(&told) } else { status::for_people(&told) };
+                output::answer(&shown)?;
+                Ok(status::exit(told.status()))
             }
             _ => Ok(Exit::Done),
         }
@@ -186,22 +199,32 @@ impl Send {
         Ok(())
     }
 
-    #[allow(clippy::print_stdout)]
-    fn report(&self, response: &v1::SendEmailResponse) {
+    fn report(&self, response: &v1::SendEmailResponse) -> Result<(), Failure> {
         let status = status::word(response.status);
-        if self.output_json {
+        let line = if self.output_json {
             let json = serde_json::json!({
                 "message_id": response.message_id,
                 "status": status,
                 "deduplicated": response.deduplicated,
             });
-            println!("{json}");
+            json.to_string()
         } else if response.message_id.is_empty() {
-            println!("valid; nothing was stored");
+            "valid; nothing was stored".to_owned()
         } else {
             let again = if response.deduplicated { " (accepted before under this key)" } else { "" };
-            println!("{} {status}{again}", response.message_id);
-        }
+            format!("{} {status}{again}", response.message_id)
+        };
+        output::answer(&(line + "\n"))
+    }
+}
+
+/// Says what a caller without a key risks who tries again because the exit code says so.
+fn unanswered(failure: Failure, keyed: bool) -> Failure {
+    match failure {
+        Failure::Unavailable(text) if !keyed => Failure::Unavailable(format!(
+            "{text}\n  it may have been accepted: sent again without --key it could be two messages"
+        )),
+        failure => failure,
     }
 }
 

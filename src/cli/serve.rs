@@ -1,4 +1,6 @@
 //! `postrider serve` and `postrider migrate`.
+//!
+//! Owns the signals and the exit code; what is started and stopped, and in which order, is the app's.
 
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -6,6 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{ConfigFile, Exit, Failure, check_config::load};
 use crate::{
     app::{self, App, StartError},
+    config::Settings,
     telemetry,
 };
 
@@ -23,11 +26,16 @@ impl Serve {
     pub(super) async fn run(&self) -> Result<Exit, Failure> {
         let settings = load(&self.file)?;
         let telemetry = telemetry::init(&settings.telemetry).map_err(|error| Failure::Usage(error.to_string()))?;
+        settings.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let mut signals = StopSignals::new()?;
-        if self.migrate {
-            app::connect(&settings).await?.migrate().await.map_err(StartError::from)?;
-        }
-        let app = App::start(&settings).await?;
+        let app = tokio::select! {
+            app = self.start(&settings) => app?,
+            // A database that is not there is waited for; whoever wants it to stop must not wait as well.
+            () = signals.received() => {
+                telemetry.shutdown().await;
+                return Ok(Exit::Done);
+            }
+        };
         tracing::info!(address = %app.address(), "serving");
         let failed = tokio::select! {
             () = signals.received() => false,
@@ -41,21 +49,29 @@ impl Serve {
         telemetry.shutdown().await;
         if failed { Err(Failure::Other("a part of Postrider ended by itself".to_owned())) } else { Ok(Exit::Done) }
     }
+
+    async fn start(&self, settings: &Settings) -> Result<App, StartError> {
+        if self.migrate {
+            app::migrate(settings).await?;
+        }
+        App::start(settings).await
+    }
 }
 
 /// Create or update the tables of the outbox.
 pub(super) async fn migrate(file: &ConfigFile) -> Result<Exit, Failure> {
     let settings = load(file)?;
-    let outbox = app::connect(&settings).await?;
-    outbox.migrate().await.map_err(StartError::from)?;
-    outbox.ensure_days(settings.retention.days_ahead).await.map_err(StartError::from)?;
+    // A database that is waited for is worth a line in the log.
+    let telemetry = telemetry::init(&settings.telemetry).map_err(|error| Failure::Usage(error.to_string()))?;
+    app::migrate(&settings).await?;
+    telemetry.shutdown().await;
     Ok(Exit::Done)
 }
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match &error {
-            StartError::Database(crate::outbox::OutboxError::Unavailable(_)) => Self::Unavailable(error.to_string()),
+            _ if error.is_unavailable() => Self::Unavailable(error.to_string()),
             StartError::NoDatabase | StartError::Provider(_) | StartError::NotMigrated(_) => {
                 Self::Usage(error.to_string())
             }

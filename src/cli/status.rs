@@ -1,4 +1,6 @@
 //! `postrider status`.
+//!
+//! Owns how a status reads on a screen and in JSON, and which exit code it means; changes nothing.
 
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-use super::{Exit, Failure, client::ServiceAddress};
+use super::{Exit, Failure, client::ServiceAddress, output};
 use crate::proto::v1::{self, GetStatusRequest, GetStatusResponse, email_service_client::EmailServiceClient};
 
 /// Show where a message stands and how it came there.
@@ -24,35 +26,33 @@ pub(super) struct ShowStatus {
 }
 
 impl ShowStatus {
-    #[allow(clippy::print_stdout)]
     pub(super) async fn run(&self) -> Result<Exit, Failure> {
         let mut client = self.service.connect().await?;
         let response = get(&self.service, &mut client, &self.message_id).await?;
-        if self.json {
-            println!("{:#}", to_json(&response));
-        } else {
-            print!("{}", for_people(&response));
-        }
+        let shown = if self.json { format!("{:#}\n", to_json(&response)) } else { for_people(&response) };
+        output::answer(&shown)?;
         Ok(exit(response.status()))
     }
 }
 
-/// Asks until the message is finished or waits for a person, or the time is up.
-#[allow(clippy::print_stdout)]
+/// Asks until the message is finished or waits for a person, or the time is up, and gives the last answer. A service
+/// that is away for a moment is asked again: the message is accepted, so there is nothing else to do.
 pub(super) async fn wait(
     service: &ServiceAddress,
     client: &mut EmailServiceClient<Channel>,
     message_id: &str,
     longest: Duration,
-) -> Result<Exit, Failure> {
+) -> Result<GetStatusResponse, Failure> {
     let deadline = Instant::now() + longest;
     let mut pause = Duration::from_millis(50);
     loop {
-        let response = get(service, client, message_id).await?;
-        let exit = exit(response.status());
-        if exit != Exit::Waiting || Instant::now() + pause > deadline {
-            print!("{}", for_people(&response));
-            return Ok(exit);
+        let answer = get(service, client, message_id).await;
+        let goes_on = match &answer {
+            Ok(response) => exit(response.status()) == Exit::Waiting,
+            Err(failure) => matches!(failure, Failure::Unavailable(_)),
+        };
+        if !goes_on || Instant::now() + pause > deadline {
+            return answer;
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(1));
@@ -71,7 +71,8 @@ async fn get(
         .map_err(|status| Failure::from_status(&status))
 }
 
-fn exit(status: v1::Status) -> Exit {
+/// The exit code that a status means.
+pub(super) fn exit(status: v1::Status) -> Exit {
     match status {
         v1::Status::SuccessSent => Exit::Done,
         v1::Status::FailedNotRetryable | v1::Status::FailedRetriesExhausted | v1::Status::FailedOutcomeUnknown => {
@@ -96,7 +97,8 @@ fn strip(name: &'static str, prefix: &str) -> &'static str {
     }
 }
 
-fn for_people(response: &GetStatusResponse) -> String {
+/// What a person reads.
+pub(super) fn for_people(response: &GetStatusResponse) -> String {
     let mut lines = vec![format!("{}  {}", response.message_id, word(response.status))];
     let mut fact = |name: &str, value: String| {
         if !value.is_empty() {
@@ -154,6 +156,11 @@ fn time(timestamp: Option<&prost_types::Timestamp>) -> String {
         })
         .and_then(|time| time.replace_millisecond(time.millisecond()).ok()?.format(&Rfc3339).ok())
         .unwrap_or_default()
+}
+
+/// What a program reads that takes a line for an answer.
+pub(super) fn json_line(response: &GetStatusResponse) -> String {
+    format!("{}\n", to_json(response))
 }
 
 fn to_json(response: &GetStatusResponse) -> Value {

@@ -8,6 +8,7 @@
 //! empty variable counts as not set. A secret can be given as a file (`password_file`) instead.
 
 mod breaker;
+mod certificates;
 mod database;
 mod dispatch;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use std::{
 };
 
 pub use breaker::Breaker;
+pub use certificates::{CertificateError, read_certificates};
 pub use database::Database;
 pub use dispatch::Dispatch;
 pub use http_provider::HttpProvider;
@@ -75,8 +77,8 @@ pub struct Settings {
     pub telemetry: Telemetry,
     /// The providers, by name.
     pub providers: BTreeMap<String, Provider>,
-    /// The chains: for each the names of its providers, first the one that is asked first. `default` is used by every
-    /// message.
+    /// The chains: for each the names of its providers, first the one that is asked first. Every message takes `default`;
+    /// any other is refused, since nothing would take it.
     pub chains: BTreeMap<String, Vec<String>>,
 }
 

@@ -2,13 +2,13 @@
 //!
 //! Owns these checks only; the adapters rely on them.
 
-use std::{collections::BTreeSet, fs, net::IpAddr, path::Path, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, path::Path, time::Duration};
 
-use rustls_pki_types::{CertificateDer, pem::PemObject};
 use url::Url;
 
 use super::{
     DEFAULT_CHAIN, HttpProvider, Provider, ProviderKind, Settings, SmtpProvider, SmtpTls,
+    certificates::read_certificates,
     problem::{Problems, nearest},
     source::same_name,
     value::Value,
@@ -37,9 +37,6 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
     let unused = settings.providers.keys().filter(|name| !used.contains(name.as_str()));
     let mut warnings: Vec<String> =
         unused.map(|name| format!("providers.{name}: stands in no chain, so it is never asked")).collect();
-    for name in settings.chains.keys().filter(|name| *name != DEFAULT_CHAIN) {
-        warnings.push(format!("chains.{name}: every message takes the chain {DEFAULT_CHAIN}, this one is not used"));
-    }
     for (name, provider) in &settings.providers {
         if let ProviderKind::Http(http) = &provider.kind
             && http.token.is_some()
@@ -145,14 +142,9 @@ fn check_patience(path: &str, provider: &Provider, attempt_timeout: Duration, pr
 
 fn check_certificates(path: &str, file: Option<&Path>, problems: &mut Problems) {
     let Some(file) = file else { return };
-    let wrong = match fs::read(file) {
-        Ok(text) => match CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>() {
-            Ok(certificates) if !certificates.is_empty() => return,
-            _ => "expected a file with certificates in PEM".to_owned(),
-        },
-        Err(error) => format!("the file cannot be read: {error}"),
-    };
-    problems.add(path, Some(&file.to_owned().show()), &wrong);
+    if let Err(wrong) = read_certificates(file) {
+        problems.add(path, Some(&file.to_owned().show()), &wrong.to_string());
+    }
 }
 
 fn check_chains(settings: &Settings, problems: &mut Problems) {
@@ -162,6 +154,11 @@ fn check_chains(settings: &Settings, problems: &mut Problems) {
     }
     for (name, chain) in &settings.chains {
         let path = format!("chains.{name}");
+        if name != DEFAULT_CHAIN {
+            let what = format!("every message takes the chain {DEFAULT_CHAIN}, expected no other");
+            problems.add(&path, None, &what);
+            continue;
+        }
         if chain.is_empty() {
             problems.add(&path, Some("[]"), "expected at least one provider");
         }

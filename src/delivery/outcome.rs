@@ -1,4 +1,6 @@
 //! What one attempt told: a verdict for each recipient, and apart from it what it says of the provider.
+//!
+//! Owns the classes and what each means for the message; which answer is of which class is the adapter's to say.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,4 +1,6 @@
 //! One pass of a message through its chain, as it went.
+//!
+//! Owns no decision: whom to ask is the chain's, and what follows from a round is the policy's.
 
 use std::time::Duration;
 

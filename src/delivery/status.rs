@@ -1,4 +1,6 @@
 //! Where a message stands.
+//!
+//! Owns the words; how a message comes from one to the next is the policy's.
 
 use std::fmt;
 

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use time::{Duration, OffsetDateTime, format_description::BorrowedFormatItem, macros::format_description};
+use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::delivery::ProviderName;
 
@@ -106,22 +106,17 @@ impl Board {
             .iter()
             .map(|provider| {
                 let waiting = states.get(provider)?.waiting(now)?;
-                Some(format!("{} until {}", waiting.reason.of(provider), in_words(waiting.until, now)))
+                Some(format!("{} until {}", waiting.reason.of(provider), to_the_second(waiting.until)))
             })
             .collect::<Option<_>>()?;
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 }
 
-/// A time to the second, never before the real one; with its date where that is not today's.
-fn in_words(time: OffsetDateTime, now: OffsetDateTime) -> String {
-    const TIME: &[BorrowedFormatItem<'_>] = format_description!("[hour]:[minute]:[second]Z");
-    const DATE_AND_TIME: &[BorrowedFormatItem<'_>] =
-        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
-    let time = (time + Duration::nanoseconds(999_999_999)).to_utc();
-    let format = if time.date() == now.to_utc().date() { TIME } else { DATE_AND_TIME };
-    // Every part that the formats name is there in a time with its offset.
-    time.format(format).unwrap_or_default()
+/// A time as RFC 3339 in UTC, rounded up to the second: nobody who goes by it looks too early.
+pub fn to_the_second(time: OffsetDateTime) -> String {
+    let up = (time + Duration::nanoseconds(999_999_999)).to_utc().truncate_to_second();
+    up.format(&Rfc3339).unwrap_or_else(|_| up.to_string())
 }
 
 #[cfg(test)]
@@ -156,7 +151,7 @@ mod tests {
         assert_eq!(
             board([open, resting]).waiting_for("default", NOW).as_deref(),
             Some(
-                "circuit of provider primary is open until 12:00:05Z; \
+                "circuit of provider primary is open until 2026-12-01T12:00:05Z; \
                  provider backup is resting after throttling until 2026-12-02T12:00:00Z"
             )
         );

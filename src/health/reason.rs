@@ -1,4 +1,6 @@
 //! Why a provider is not asked, in the words of which there is one set everywhere.
+//!
+//! Owns the words; when one of them applies is decided in the chain.
 
 use std::fmt;
 

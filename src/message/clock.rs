@@ -1,4 +1,6 @@
 //! The database's time, as this process knows it.
+//!
+//! Owns the offset; measuring it is the outbox's. Spans of time within the process go by the runtime's own clock.
 
 use std::sync::{
     Arc,

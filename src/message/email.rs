@@ -1,4 +1,6 @@
 //! The email itself.
+//!
+//! Owns no check: what may be sent is decided in the policy, before there is one of these.
 
 use std::{collections::BTreeMap, fmt};
 

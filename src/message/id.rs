@@ -1,4 +1,6 @@
 //! Message ids: UUIDv7, so that an id tells its day and ids of one day lie together.
+//!
+//! Owns their order and their time; to which day's table an id leads is the outbox's.
 
 use std::{fmt, str::FromStr};
 

@@ -32,6 +32,10 @@ impl Outbox {
             schema: settings.schema.as_str().into(),
             apart: options,
         };
+        // By a connection beside the pool first, which knows why it failed: the pool only says that it did.
+        let first = tokio::time::timeout(settings.acquire_timeout, outbox.connection_apart()).await;
+        let first = first.map_err(|_| OutboxError::Unavailable("it does not answer".to_owned()))?;
+        first?.close().await?;
         outbox.measure_clock().await?;
         Ok(outbox)
     }
@@ -122,6 +126,6 @@ fn session(settings: &config::Database, url: &SecretString) -> Result<PgConnectO
 }
 
 /// A name as SQL reads it, whatever it contains.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

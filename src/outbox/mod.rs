@@ -10,6 +10,7 @@ mod connect;
 mod content;
 mod days;
 mod error;
+mod floor;
 mod hand_over;
 mod lanes;
 mod lease;
@@ -25,6 +26,7 @@ use sqlx::{PgPool, postgres::PgConnectOptions};
 use crate::message::Clock;
 use lanes::Lanes;
 
+pub use floor::{BENCHMARK_SCHEMA, Floor};
 pub use types::{
     Accepted, ClaimRequest, Claimed, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage,
     OutboxError, Settled, Settlement,

@@ -1,4 +1,6 @@
 //! Random drafts: nothing panics, and what is admitted can be sent.
+//!
+//! Owns no rule: what each rule refuses is in the tables of tests beside it.
 
 use bytes::Bytes;
 use rand::{RngExt, SeedableRng, rngs::StdRng};

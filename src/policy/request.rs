@@ -29,14 +29,7 @@ pub struct RequestFields<'a> {
 /// Everything that is wrong with the fields, at the time `now` of the database.
 pub fn check(fields: &RequestFields<'_>, now: OffsetDateTime) -> Vec<Violation> {
     let mut violations = Violations::default();
-    let key = fields.idempotency_key;
-    if key.len() > MAX_IDEMPOTENCY_KEY {
-        let description = format!("has {} bytes; the limit is {MAX_IDEMPOTENCY_KEY}", key.len());
-        violations.add("idempotency_key", description);
-    }
-    if key.chars().any(is_control) {
-        violations.add("idempotency_key", "has a control character, such as a line end or a tab");
-    }
+    check_idempotency_key(fields.idempotency_key, &mut violations);
     if !fields.correlation_id.is_empty() && !is_correlation_id(fields.correlation_id) {
         let description = format!("is not made of at most {MAX_CORRELATION_ID} printable ASCII characters");
         violations.add("correlation_id", description);
@@ -57,7 +50,19 @@ pub fn check(fields: &RequestFields<'_>, now: OffsetDateTime) -> Vec<Violation> 
 
 /// Whether a text can be an idempotency key: up to 255 bytes without control characters.
 pub fn is_idempotency_key(text: &str) -> bool {
-    text.len() <= MAX_IDEMPOTENCY_KEY && !text.chars().any(is_control)
+    let mut violations = Violations::default();
+    check_idempotency_key(text, &mut violations);
+    violations.into_listed().is_empty()
+}
+
+fn check_idempotency_key(key: &str, violations: &mut Violations) {
+    if key.len() > MAX_IDEMPOTENCY_KEY {
+        let description = format!("has {} bytes; the limit is {MAX_IDEMPOTENCY_KEY}", key.len());
+        violations.add("idempotency_key", description);
+    }
+    if key.chars().any(is_control) {
+        violations.add("idempotency_key", "has a control character, such as a line end or a tab");
+    }
 }
 
 /// Whether a text can be a correlation id: 1 to 128 printable ASCII characters, spaces among them. For those that come

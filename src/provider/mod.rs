@@ -5,6 +5,9 @@
 pub mod http;
 pub mod registry;
 pub mod smtp;
+mod tls;
+
+pub use tls::TlsError;
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,7 +50,8 @@ pub struct Submission {
 /// What a provider can carry. `None` means without limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The largest message, in bytes after encoding.
+    /// The largest message, in bytes as the adapter encodes it. The adapter refuses what is larger; a message that is
+    /// too large in any encoding is not even offered.
     pub max_bytes: Option<u64>,
     /// The most recipients of one message.
     pub max_recipients: Option<usize>,

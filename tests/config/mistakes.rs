@@ -90,7 +90,7 @@ spare = []
         r#"dispatch.attempt_timeout = "10m": expected "15m 10s" at least, the sum of providers.relay.connect_timeout, providers.relay.command_timeout, providers.relay.data_timeout (line 16)"#,
         r#"chains.default = "gatway": there is no provider of that name, did you mean "gateway"? (line 42)"#,
         r#"chains.default = "relay": stands in it twice, expected once (line 42)"#,
-        r#"chains.spare = []: expected at least one provider (line 43)"#,
+        r#"chains.spare: every message takes the chain default, expected no other (line 43)"#,
     ];
     assert_eq!(errors.lines(), expected);
     let message = errors.to_string();
@@ -221,6 +221,12 @@ fn each_kind_of_mistake_has_its_line() {
     ] {
         assert_eq!(wrong(text, &[]), [line], "{text}");
     }
+}
+
+#[test]
+fn a_chain_without_providers_is_refused() {
+    let errors = load(&WHOLE.replace("[\"relay\"]", "[]"), &[]).unwrap_err();
+    assert_eq!(errors.lines(), ["chains.default = []: expected at least one provider (line 8)"]);
 }
 
 #[test]

@@ -190,14 +190,11 @@ fn the_file_is_the_one_asked_for_else_the_one_named_else_the_usual_one() {
 
 #[test]
 fn what_is_hardly_meant_is_a_warning() {
-    let text = format!(
-        "{WHOLE}spare = [\"relay\"]\n[providers.gateway]\nkind = \"http\"\nurl = \"http://gateway/\"\ntoken = \"t\"\n"
-    );
+    let text = format!("{WHOLE}[providers.gateway]\nkind = \"http\"\nurl = \"http://gateway/\"\ntoken = \"t\"\n");
     assert_eq!(
         load(&text, &[]).unwrap().warnings(),
         [
             "providers.gateway: stands in no chain, so it is never asked",
-            "chains.spare: every message takes the chain default, this one is not used",
             "providers.gateway.url: the token is sent over it without TLS",
         ]
     );

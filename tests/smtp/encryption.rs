@@ -7,7 +7,7 @@ use postrider::{
     config::{SmtpAuth, SmtpProvider as Settings, SmtpTls},
     delivery::{Class, Health, ProviderName},
     provider::{
-        Provider,
+        Provider, TlsError,
         smtp::{SmtpProvider, SmtpSettingsError},
     },
 };
@@ -199,6 +199,8 @@ async fn settings_that_cannot_work_are_refused() {
     assert!(matches!(error, Some(SmtpSettingsError::HelloName)));
     let error = made(&Settings { host: "not a host".to_owned(), ..secure.clone() }, None);
     assert!(matches!(error, Some(SmtpSettingsError::Host)));
-    let error = made(&Settings { ca_file: Some("/nonexistent".into()), ..secure }, None);
-    assert!(matches!(error, Some(SmtpSettingsError::CaFile { .. })));
+    for without_certificate in ["/nonexistent", "/dev/null"] {
+        let error = made(&Settings { ca_file: Some(without_certificate.into()), ..secure.clone() }, None);
+        assert!(matches!(error, Some(SmtpSettingsError::Tls(TlsError::CaFile { .. }))), "{error:?}");
+    }
 }

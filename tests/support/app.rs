@@ -24,7 +24,7 @@ impl TestApp {
         // Building a client fails without a provider; another test may have installed it already.
         drop(rustls::crypto::ring::default_provider().install_default());
         let app = App::start(&setup.settings(&database)).await.unwrap_or_else(|error| panic!("{error}"));
-        Self { caller: Caller::of(app.address()), app: Some(app), database }
+        Self { caller: Caller::at(format!("http://{}", app.address())), app: Some(app), database }
     }
 
     /// Stops it, and checks that it left nothing taken.

@@ -1,10 +1,13 @@
-//! What the tests of every part need: peers, a database, a service, counts of statements.
+//! What the tests of every part need: peers, a database, a service, the program itself, counts of statements.
 
+pub mod aiosmtpd;
 pub mod app;
 pub mod caller;
 pub mod http_peer;
 pub mod postgres;
 pub mod process;
+pub mod program;
+pub mod python;
 pub mod service;
 pub mod setup;
 pub mod smtp_peer;

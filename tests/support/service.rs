@@ -59,7 +59,7 @@ async fn start(database: Arc<Database>, outbox: Outbox, change: impl FnOnce(&mut
         board: Board::default(),
         wake: Arc::clone(&wake),
         longest_wait: settings.retry.longest_wait,
-        kept: settings.retention.finished,
+        retention: settings.retention.clone(),
     });
     let readiness = api.readiness();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

@@ -1,4 +1,6 @@
 //! Brings what a call told of the provider back to the gate, where the breaker is.
+//!
+//! Owns no rule of the breaker, and lets nobody in: that was decided at admission.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,7 @@
 //! Holds a slot for as long as the adapter is busy.
+//!
+//! Owns no limit: the slot was taken at admission, and all that happens here is that it is let go when the call has
+//! ended and not before.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,7 @@
 //! Lets a call begin that had its turn.
+//!
+//! Owns no waiting: the turn was taken at admission, and nothing is left to do at run time. The layer holds by its type
+//! that no call begins without a turn, and that the turn is spent before the slot is put to use.
 
 use std::{
     convert::Infallible,

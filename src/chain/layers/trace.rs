@@ -1,4 +1,6 @@
 //! The span of an attempt: its provider and how it ended, never who it went to.
+//!
+//! Owns where the span begins and ends; its name and fields are the telemetry's.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,6 @@
 //! The emails of the demo.
+//!
+//! Owns their content, which differs from one to the next; sends nothing.
 
 use bytes::Bytes;
 

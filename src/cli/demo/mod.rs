@@ -2,7 +2,6 @@
 //!
 //! Owns the script and the verdict; what is sent, stored and received is as real as in `dev`.
 
-mod circuit;
 mod email;
 mod report;
 
@@ -12,10 +11,10 @@ use clap::Args;
 use tokio::{task::JoinSet, time::Instant};
 use tonic::transport::{Channel, Endpoint};
 
-use self::{circuit::CircuitWatch, report::Report};
+use self::report::Report;
 use super::{
     Exit, Failure,
-    local::{LocalSystem, Places},
+    local::{LocalSystem, PRIMARY, Places},
 };
 use crate::{
     config::{LogFormat, Telemetry},
@@ -65,7 +64,7 @@ impl Demo {
         let mut report = Report::default();
         let mut sends = JoinSet::new();
         let start = Instant::now();
-        let circuit = CircuitWatch::start(system.app.board().clone(), system.app.outbox().clock().clone(), start);
+        let circuit = system.app.watch_circuit(PRIMARY);
         let mut pace = tokio::time::interval(Duration::from_secs(1) / self.rate);
         for nth in 0..self.emails {
             pace.tick().await;

@@ -1,4 +1,6 @@
 //! What the demo saw, and whether it is as it should be.
+//!
+//! Owns the verdict and the words; what happens in the demo is decided in its script.
 
 use std::{collections::HashMap, fmt, time::Duration};
 
@@ -8,7 +10,6 @@ use tokio::time::Instant;
 use super::Sent;
 use crate::{
     cli::local::{BACKUP, PRIMARY},
-    health::Circuit,
     proto::v1,
     sandbox::Inbox,
 };
@@ -18,7 +19,7 @@ use crate::{
 pub(super) struct Report {
     pub(super) sent: Vec<Sent>,
     pub(super) statuses: Vec<v1::GetStatusResponse>,
-    pub(super) circuit: Vec<(Duration, Circuit)>,
+    pub(super) circuit: Vec<(Duration, &'static str)>,
     notes: Vec<(Duration, String)>,
     arrivals: Vec<Arrival>,
 }
@@ -55,12 +56,13 @@ impl Report {
         if let Some(at) = first_over {
             self.note(at, "first email through backup");
         }
-        let names = |circuit| match circuit {
-            Circuit::Closed => "circuit of primary is closed: emails go there again",
-            Circuit::Open => "circuit of primary is open: it is not asked",
-            Circuit::HalfOpen => "circuit of primary is half-open: a few emails try it out",
+        let meaning = |state: &str| match state {
+            "closed" => "emails go there again",
+            "open" => "it is not asked",
+            _ => "a few emails try it out",
         };
-        self.notes.extend(self.circuit.iter().map(|(at, circuit)| (*at, names(*circuit).to_owned())));
+        let words = |state: &str| format!("circuit of primary is {state}: {}", meaning(state));
+        self.notes.extend(self.circuit.iter().map(|(at, state)| (*at, words(state))));
         self.notes.sort_by_key(|(at, _)| *at);
     }
 

@@ -12,7 +12,7 @@ use memchr::memmem;
 const ZIP: &str = "application/zip";
 /// The most entries that are looked at.
 const MAX_ENTRIES: usize = 20_000;
-/// The most bytes of an entry that are decompressed.
+/// The most bytes of an entry that are decompressed: an entry with more is not read at all.
 const MAX_ENTRY: u64 = 1024 * 1024;
 
 /// Office's documents: what `[Content_Types].xml` calls the main part, the type, and the type with macros.
@@ -126,7 +126,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// The entry's content, or its first megabyte.
+    /// The entry's whole content. `None` where it is longer than is looked at: what its beginning says would not hold
+    /// for what comes after.
     fn read(&self, archive: &[u8]) -> Option<Vec<u8>> {
         let header = archive.get(self.offset..)?;
         if !header.starts_with(b"PK\x03\x04") {
@@ -136,11 +137,11 @@ impl Entry {
         let stored = header.get(start..start.checked_add(self.size)?)?;
         let mut content = Vec::new();
         match self.method {
-            0 => stored.take(MAX_ENTRY).read_to_end(&mut content).ok()?,
-            8 => DeflateDecoder::new(stored).take(MAX_ENTRY).read_to_end(&mut content).ok()?,
+            0 => stored.take(MAX_ENTRY + 1).read_to_end(&mut content).ok()?,
+            8 => DeflateDecoder::new(stored).take(MAX_ENTRY + 1).read_to_end(&mut content).ok()?,
             _ => return None,
         };
-        Some(content)
+        (content.len() as u64 <= MAX_ENTRY).then_some(content)
     }
 }
 

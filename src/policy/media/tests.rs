@@ -131,6 +131,20 @@ fn texts_are_told_from_what_is_unknown() {
 }
 
 #[test]
+fn types_that_are_too_long_to_be_read_whole_make_no_document() {
+    let padded = |types: &str, padding: usize| types.replacen("<Types>", &format!("<Types>{}", " ".repeat(padding)), 1);
+    // The part with macros stands behind the megabyte that is looked at.
+    let hidden = DOCX_TYPES.replace("</Types>", &" ".repeat(1024 * 1024)) + &RENAMED_VBA["<Types>".len()..];
+    for (types, expected) in [(hidden, "application/zip"), (padded(DOCX_TYPES, 1_000_000), DOCX)] {
+        // Once stored as it is and once compressed.
+        for entries in [[(TYPES, types.as_str()), ("word/x.bin", "x")], [("word/x.bin", "x"), (TYPES, types.as_str())]]
+        {
+            assert_eq!(detect(&zip(&entries)), Detected::Known(expected), "{} bytes", types.len());
+        }
+    }
+}
+
+#[test]
 fn documents_are_told_from_archives_and_macros() {
     let table: [(Vec<u8>, &str); 17] = [
         (zip(&[(TYPES, DOCX_TYPES), ("word/document.xml", "<w/>")]), DOCX),

@@ -9,11 +9,9 @@ mod payload;
 mod report;
 mod request;
 mod retry_after;
-mod tls;
 
 use std::{
     fmt,
-    path::PathBuf,
     time::{Duration, SystemTime},
 };
 
@@ -31,7 +29,7 @@ use self::{
     classify::{Asked, classify},
     failure::Failure,
 };
-use super::{Capabilities, Provider, Submission};
+use super::{Capabilities, Provider, Submission, TlsError, tls};
 use crate::{
     config,
     delivery::{Class, Health, Outcome, ProviderName, Scope, Verdict},
@@ -64,14 +62,9 @@ pub enum HttpProviderError {
     /// The token is none.
     #[error("token: {0}")]
     Token(&'static str),
-    /// The file of trusted certificates is of no use.
-    #[error("ca_file: {path}: {reason}", path = path.display())]
-    CaFile {
-        /// Where it is.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// TLS cannot be set up with the trusted certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The HTTP client could not be made.
     #[error("the HTTP client: {0}")]
     Client(String),
@@ -86,8 +79,10 @@ impl HttpProvider {
         settings: &config::HttpProvider,
         token: Option<SecretString>,
     ) -> Result<Self, HttpProviderError> {
+        let mut tls = tls::client_config(settings.ca_file.as_deref())?;
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let client = Client::builder()
-            .tls_backend_preconfigured(tls::client_config(settings.ca_file.as_deref())?)
+            .tls_backend_preconfigured(tls)
             .http1_only()
             .no_proxy()
             .redirect(redirect::Policy::none())

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::payload::{Payload, Piece};
-use crate::message::{Attachment, Email, Mailbox, Message, MessageId, RecipientIndex};
+use crate::message::{Attachment, Email, Mailbox, Message, MessageId, RecipientIndex, mime::message_id_header};
 
 /// The JSON of a message, to be delivered to those recipients only.
 pub(super) fn render(message: &Message, recipients: &[(RecipientIndex, &str)]) -> serde_json::Result<Payload> {
@@ -47,11 +47,6 @@ fn expected_length(email: &Email) -> usize {
     1024 + bodies + bodies / 8 + 160 * email.recipient_count()
 }
 
-/// The Message-ID header of a message: the same for its life, and the same as in its MIME form.
-fn internet_message_id(message: &Message) -> String {
-    format!("<{}@{}>", message.id, message.email.from.address.domain())
-}
-
 #[derive(Serialize)]
 struct Request<'a> {
     #[serde(serialize_with = "as_text")]
@@ -83,7 +78,7 @@ impl<'a> Request<'a> {
         let header = |header: &'a crate::message::Header| Header { name: &header.name, value: &header.value };
         Self {
             message_id: message.id,
-            internet_message_id: internet_message_id(message),
+            internet_message_id: message_id_header(message),
             date: message.accepted_at,
             recipients: recipients.iter().map(|&(index, address)| Recipient { index: index.0, address }).collect(),
             from: Address::new(&email.from),

@@ -1,14 +1,10 @@
 //! The header Retry-After.
 //!
-//! Owns its reading; what it means for a provider's rest is the chain's.
+//! Owns its reading; what it means for a provider's rest, and how long a rest is believed at most, is the chain's.
 
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
-
-/// The longest time that is believed: after a day the gateway is asked again, whatever it said, so that one wrong
-/// header does not keep it out for good.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long an answer asks to be left alone (RFC 9110, section 10.2.3): seconds, or an HTTP-date in any of its three
 /// forms. `None` where it says nothing that lies ahead.
@@ -17,14 +13,14 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = text_of(headers, RETRY_AFTER)?;
     let rest = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than the type holds are more than a day.
+        // More digits than the type holds are as good as for ever.
         Duration::from_secs(text.parse().unwrap_or(u64::MAX))
     } else {
         let until = httpdate::parse_http_date(text).ok()?;
         let from = text_of(headers, DATE).and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or(now);
         until.duration_since(from).ok()?
     };
-    (!rest.is_zero()).then_some(rest.min(LONGEST))
+    (!rest.is_zero()).then_some(rest)
 }
 
 fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -48,12 +44,12 @@ mod tests {
             ("-5", None, None),
             ("", None, None),
             ("soon", None, None),
-            ("99999999999999999999999", None, Some(86_400)),
+            ("99999999999999999999999", None, Some(u64::MAX)),
             ("Tue, 01 Dec 2026 12:01:30 GMT", None, Some(90)),
             ("Tuesday, 01-Dec-26 12:01:30 GMT", None, Some(90)),
             ("Tue Dec  1 12:01:30 2026", None, Some(90)),
             ("Tue, 01 Dec 2026 11:00:00 GMT", None, None),
-            ("Fri, 01 Dec 2028 11:00:00 GMT", None, Some(86_400)),
+            ("Fri, 01 Dec 2028 12:00:00 GMT", None, Some(731 * 86_400)),
             ("Tue, 01 Dec 2026 13:00:30 GMT", Some("Tue, 01 Dec 2026 13:00:00 GMT"), Some(30)),
             ("Tue, 01 Dec 2026 12:00:30 GMT", Some("nonsense"), Some(30)),
         ];

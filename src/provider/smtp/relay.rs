@@ -3,11 +3,10 @@
 //!
 //! Owns name resolution, the socket and TLS; speaks through [`Session`].
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use lettre::transport::smtp::extension::ClientId;
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject};
+use rustls_pki_types::ServerName;
 use secrecy::SecretString;
 use tokio::{
     net::{TcpStream, lookup_host},
@@ -20,7 +19,10 @@ use super::{
     session::{Limits, Login, Session},
     wire::Wire,
 };
-use crate::config::{self, SmtpTls};
+use crate::{
+    config::{self, SmtpTls},
+    provider::{TlsError, tls},
+};
 
 /// Settings of an SMTP provider that cannot work.
 #[derive(Debug, thiserror::Error)]
@@ -34,17 +36,9 @@ pub enum SmtpSettingsError {
     /// There is a user name and no password.
     #[error("username is given without password or password_file")]
     NoPassword,
-    /// The trusted certificates cannot be read.
-    #[error("ca_file {path} cannot be read: {reason}")]
-    CaFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// The TLS library does not work.
-    #[error("TLS cannot be set up: {0}")]
-    Tls(rustls::Error),
+    /// TLS cannot be set up with the trusted certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// A server and our account there.
@@ -146,19 +140,7 @@ impl Tls {
     fn new(settings: &config::SmtpProvider) -> Result<Self, SmtpSettingsError> {
         let host = settings.host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = ServerName::try_from(host).map_err(|_| SmtpSettingsError::Host)?;
-        let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        if let Some(path) = &settings.ca_file {
-            let unreadable = |reason: String| SmtpSettingsError::CaFile { path: path.clone(), reason };
-            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))? {
-                let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
-                roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
-            }
-        }
-        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(SmtpSettingsError::Tls)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let config = tls::client_config(settings.ca_file.as_deref())?;
         Ok(Self { connector: TlsConnector::from(Arc::new(config)), name })
     }
 

@@ -1,0 +1,57 @@
+//! `accept`: SendEmail calls answered a second, against a handler that commits one plain insert a call.
+//!
+//! Owns the comparison. No provider is set up, so that nothing but accepting is done meanwhile.
+
+use super::Scenario;
+use crate::{
+    app::App,
+    bench::{
+        BenchError, Line,
+        figures::{median, rate},
+        floor::grpc::{BareServer, Work},
+        load::Callers,
+        testbed::{Tables, Testbed},
+    },
+    outbox::Floor,
+};
+
+/// The goals, as multiples of the floor: many callers can be committed together, one cannot.
+const MANY_AT_LEAST: f64 = 3.0;
+const ONE_AT_LEAST: f64 = 0.8;
+
+pub(super) async fn run(testbed: &Testbed<'_>) -> Result<Vec<Line>, BenchError> {
+    let tables = testbed.tables().await?;
+    let lines = compare_all(testbed, &tables).await;
+    tables.remove().await?;
+    lines
+}
+
+async fn compare_all(testbed: &Testbed<'_>, tables: &Tables) -> Result<Vec<Line>, BenchError> {
+    let floor = BareServer::start(Work::Insert(Floor::new(&tables.outbox, &tables.settings.database).await?)).await?;
+    let app = App::start(&tables.settings).await?;
+    let scale = testbed.scale;
+    let mut lines = Vec::new();
+    for (callers, messages, at_least) in
+        [(scale.callers, scale.messages, MANY_AT_LEAST), (1, (scale.messages / 10).max(10), ONE_AT_LEAST)]
+    {
+        let case = if callers == 1 { "1 caller".to_owned() } else { format!("{callers} callers") };
+        testbed.say(&format!("accept: {case}"));
+        let ours = Callers::connect(app.address(), callers).await?;
+        let theirs = Callers::connect(floor.address(), callers).await?;
+        let mut rates = (Vec::new(), Vec::new());
+        for callers in [&ours, &theirs] {
+            callers.send(0..messages.div_ceil(10)).await?;
+        }
+        // In turns, so that both see the same weather.
+        for _ in 0..scale.repeats {
+            rates.0.push(rate(messages, ours.send(0..messages).await?));
+            rates.1.push(rate(messages, theirs.send(0..messages).await?));
+        }
+        let (Some(ours), Some(theirs)) = (median(&rates.0), median(&rates.1)) else {
+            return Err(BenchError::TooFew("repeats"));
+        };
+        lines.push(Line::of_rate(Scenario::Accept.as_str(), case, ours, theirs, at_least));
+    }
+    app.stop().await;
+    Ok(lines)
+}

@@ -1,0 +1,201 @@
+//! `failover`: a provider falls silent under load. How long until no message waits for it, and what mail costs more
+//! while its circuit is open.
+//!
+//! Owns the outage. By SMTP the relay falls silent before it could have taken anything, so that the next provider is
+//! asked at once; by HTTP after it was handed everything, so that nobody can know and a pause comes first.
+
+use std::{collections::HashMap, time::Duration};
+
+use time::OffsetDateTime;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Scenario,
+    latency::{LISTED, arrivals, delays},
+};
+use crate::{
+    app::App,
+    bench::{
+        BenchError, Figure, Line, Unit,
+        figures::{median, milliseconds},
+        load::{Answered, Callers},
+        testbed::{Kind, Sink, Tables, Testbed},
+    },
+    config::{ProviderKind, Settings},
+    delivery::ProviderName,
+    health::Circuit,
+    sandbox::Inbox,
+};
+
+const PRIMARY: &str = "primary";
+const BACKUP: &str = "backup";
+
+/// What the goal of one timeout leaves for the sending itself.
+const ALLOWANCE: Duration = Duration::from_millis(250);
+
+/// How much more mail may take while the circuit is open, in milliseconds.
+const EXTRA_AT_MOST: f64 = 1.0;
+
+/// The longest that is waited for the circuit to open.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Of how much load the messages are thought to be just under way.
+const UNDER_WAY: Duration = Duration::from_millis(250);
+
+/// How often it is looked whether the circuit is open.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// More numbers than any load uses up.
+const ENDLESS: u64 = 1 << 40;
+
+pub(super) async fn run(testbed: &Testbed<'_>) -> Result<Vec<Line>, BenchError> {
+    let mut lines = Vec::new();
+    for kind in Kind::ALL {
+        testbed.say(&format!("failover: {} falls silent", kind.as_str()));
+        let tables = testbed.tables().await?;
+        let line = measure(testbed, &tables, kind).await;
+        tables.remove().await?;
+        lines.push(line?);
+    }
+    Ok(lines)
+}
+
+async fn measure(testbed: &Testbed<'_>, tables: &Tables, kind: Kind) -> Result<Line, BenchError> {
+    let scale = testbed.scale;
+    let inbox = Inbox::new(LISTED);
+    let primary = Sink::start(kind, PRIMARY, &inbox).await?;
+    let backup = Sink::start(Kind::Smtp, BACKUP, &inbox).await?;
+
+    let app = App::start(&impatient(testbed, tables.with_providers(&[&primary, &backup]))).await?;
+    let outage = load(testbed, &app, 0, fall_silent(testbed, tables, &app, &primary)).await?;
+    let times = outage.meanwhile?;
+    let sent = outage.answers.len() as u64;
+    tables.all_sent(&inbox, sent).await?;
+    app.stop().await;
+
+    // The same load without the failed provider: what mail takes at the second provider anyway.
+    let app = App::start(&tables.with_providers(&[&backup])).await?;
+    let alone = load(testbed, &app, sent, sleep(scale.failover_phase)).await?;
+    let sent = sent + alone.answers.len() as u64;
+    tables.all_sent(&inbox, sent).await?;
+    app.stop().await;
+    tables.check(&inbox, sent).await?;
+
+    let arrivals = arrivals(&inbox, 0..sent);
+    let (until_free, unaffected) = until_free(&outage.answers, &arrivals, &times);
+    let (Some(with), Some(without)) =
+        (median(&delays(&unaffected, &arrivals)), median(&delays(&alone.answers, &arrivals)))
+    else {
+        return Err(BenchError::TooFew("messages after the failover"));
+    };
+    let pause = if kind == Kind::Http { scale.pause } else { Duration::ZERO };
+    let limit = scale.silence + pause + ALLOWANCE;
+    Ok(Line {
+        name: Scenario::Failover.as_str(),
+        case: format!("{} silent", kind.as_str()),
+        measured: vec![
+            Figure::new("until_none_waits", milliseconds(until_free) / 1_000.0, Unit::Seconds)
+                .at_most(limit.as_secs_f64()),
+            Figure::new("extra", with - without, Unit::Milliseconds).at_most(EXTRA_AT_MOST),
+            Figure::new("circuit_open_after", (times.opened - times.silent).as_seconds_f64(), Unit::Seconds),
+            Figure::new("rate", scale.failover_rate, Unit::PerSecond),
+        ],
+        against: vec![
+            Figure::new("timeout", scale.silence.as_secs_f64(), Unit::Seconds),
+            Figure::new("pause", pause.as_secs_f64(), Unit::Seconds),
+        ],
+        ..Line::default()
+    })
+}
+
+/// The settings with the patience of the scale, and a circuit that stays open: what its probes cost is not measured.
+fn impatient(testbed: &Testbed<'_>, mut settings: Settings) -> Settings {
+    let scale = testbed.scale;
+    settings.retry.pause = scale.pause;
+    settings.retry.jitter = 0.0;
+    for provider in settings.providers.values_mut() {
+        provider.breaker.window = scale.breaker_window;
+        provider.breaker.open_for = PATIENCE * 10;
+        provider.breaker.open_longest = PATIENCE * 10;
+        match &mut provider.kind {
+            ProviderKind::Smtp(smtp) => smtp.command_timeout = scale.silence,
+            ProviderKind::Http(http) => http.timeout = scale.silence,
+        }
+    }
+    settings
+}
+
+struct Loaded<T> {
+    answers: Vec<Answered>,
+    meanwhile: T,
+}
+
+/// Calls at the rate of the scale until the other has ended.
+async fn load<T>(
+    testbed: &Testbed<'_>,
+    app: &App,
+    first: u64,
+    meanwhile: impl Future<Output = T>,
+) -> Result<Loaded<T>, BenchError> {
+    let callers = Callers::connect(app.address(), testbed.scale.callers).await?;
+    let stop = CancellationToken::new();
+    let calls = callers.send_at(testbed.scale.failover_rate, first..first + ENDLESS, &stop);
+    let until = async {
+        let meanwhile = meanwhile.await;
+        stop.cancel();
+        meanwhile
+    };
+    let (answers, meanwhile) = tokio::join!(calls, until);
+    Ok(Loaded { answers: answers?, meanwhile })
+}
+
+/// When what happened.
+struct Times {
+    silent: OffsetDateTime,
+    opened: OffsetDateTime,
+}
+
+/// Lets the load go well for a while, then the provider falls silent; the load goes on until the circuit is open, what
+/// waited is sent, and for a while after.
+async fn fall_silent(testbed: &Testbed<'_>, tables: &Tables, app: &App, primary: &Sink) -> Result<Times, BenchError> {
+    let scale = testbed.scale;
+    sleep(scale.failover_phase).await;
+    primary.fall_silent()?;
+    let silent = OffsetDateTime::now_utc();
+    let began = Instant::now();
+    let name = ProviderName::new(PRIMARY);
+    let is_open =
+        || app.board().provider(&name).is_some_and(|p| p.circuit(app.outbox().clock().now()) == Circuit::Open);
+    while !is_open() {
+        if began.elapsed() > PATIENCE {
+            return Err(BenchError::Stalled { what: "the opening of the circuit".to_owned(), longest: PATIENCE });
+        }
+        sleep(LOOK).await;
+    }
+    let opened = OffsetDateTime::now_utc();
+    // What still waits for the silent provider, or for the pause after it, is pending all that time.
+    sleep(scale.silence + scale.pause).await;
+    let since = Instant::now();
+    #[allow(clippy::cast_precision_loss)]
+    while tables.outbox.count_pending().await? as f64 > scale.failover_rate * UNDER_WAY.as_secs_f64() {
+        if since.elapsed() > PATIENCE {
+            return Err(BenchError::Stalled { what: "the end of the backlog".to_owned(), longest: PATIENCE });
+        }
+        sleep(LOOK * 10).await;
+    }
+    sleep(scale.failover_phase).await;
+    Ok(Times { silent, opened })
+}
+
+/// How long after the silence the last message arrived that was accepted before the circuit opened, and the answers
+/// of those accepted after that arrival.
+fn until_free(
+    answers: &[Answered],
+    arrivals: &HashMap<u64, OffsetDateTime>,
+    times: &Times,
+) -> (time::Duration, Vec<Answered>) {
+    let waited = answers.iter().filter(|answered| answered.at <= times.opened);
+    let last = waited.filter_map(|answered| arrivals.get(&answered.number)).max().copied().unwrap_or(times.opened);
+    (last - times.silent, answers.iter().filter(|answered| answered.at > last).copied().collect())
+}
