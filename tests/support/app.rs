@@ -28,17 +28,11 @@ impl TestApp {
     }
 
     /// Stops it, and checks that it left nothing taken.
-    pub async fn finish(self) {
-        let database = self.stop().await;
-        assert_eq!(database.count("pending where status = 'IN_PROCESS'").await, 0, "messages were left taken");
-    }
-
-    /// Stops it.
-    pub async fn stop(mut self) -> Arc<Database> {
+    pub async fn finish(mut self) {
         if let Some(app) = self.app.take() {
             app.stop().await;
         }
-        self.database.clone()
+        assert_eq!(self.database.count("pending where status = 'IN_PROCESS'").await, 0, "messages were left taken");
     }
 }
 
