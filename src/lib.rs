@@ -25,6 +25,8 @@
 //! | [`app`] | puts it together; the order of start and stop | message, delivery, policy, outbox, provider, health, chain, dispatcher, api, sandbox |
 //! | [`bench`] | load, floors, the table of results | app, sandbox, message, delivery, outbox, provider, health |
 //! | [`cli`] | commands, output for people and scripts | app, sandbox, bench |
+//!
+//! [`bench`]: mod@bench
 
 // A dependency that nothing uses is a build time that nobody needs. The tests have some of their own.
 #![cfg_attr(not(test), warn(unused_crate_dependencies))]

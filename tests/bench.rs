@@ -11,7 +11,7 @@ fn smallest() -> Scale {
         messages: 50,
         callers: 4,
         repeats: 1,
-        failover_rate: 50.0,
+        failover_rate: 20.0,
         failover_phase: Duration::from_millis(400),
         silence: Duration::from_millis(300),
         pause: Duration::from_millis(200),

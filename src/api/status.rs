@@ -202,12 +202,12 @@ pub(super) fn panicked() -> Status {
 /// What the outbox could not do.
 pub(super) fn outbox(error: &OutboxError) -> Status {
     match error {
-        OutboxError::Unavailable(_) => {
+        OutboxError::Unavailable(_) | OutboxError::NotSetUp(_) => {
             tracing::debug!(error = %error, "a call waits for the database");
             let details = ErrorDetails::with_retry_info(Some(RETRY_DELAY));
             Reason::DatabaseUnavailable.status("the database is not available; repeat the call", details, [])
         }
-        OutboxError::Refused(_) | OutboxError::Unreadable(_) => internal(error),
+        OutboxError::Refused(_) | OutboxError::Unreadable(_) | OutboxError::NewerVersion { .. } => internal(error),
     }
 }
 

@@ -283,10 +283,10 @@ mod tests {
         let report = Report { conditions: vec!["2 cores".to_owned(), "release build".to_owned()], lines };
         let expected = "\
 2 cores, release build
-scenario  case        measured                      ratio  goal
-accept    64 callers  rate 12,346/s                 3.00   ratio ≥ 3      met
+scenario  case        measured                     ratio  goal
+accept    64 callers  rate 12,346/s                3.00   ratio ≥ 3      met
     against floor 4,115/s
-latency   smtp        median 2.5 ms, rate 1,234/s          median ≤ 3 ms  met
+latency   smtp        median 2.5 ms, rate 1,234/s         median ≤ 3 ms  met
 ";
         assert_eq!(report.to_string(), expected);
     }

@@ -103,6 +103,8 @@ impl Pass {
         };
         let open = self.open();
         let Proceed::Go = self.offer.journal.before_attempt(&self.round.attempts, &open, link.name()).await else {
+            // It would have been asked: without it on record the round would look as if nobody could carry the message.
+            self.skip(link.name(), "the round was ended", Some(link.time_of(Instant::now())));
             return Step::End;
         };
         let submission = Submission {

@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr, path::Path, time::Duration};
 
+use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::{
@@ -78,27 +79,42 @@ fn check_breaker(path: &str, provider: &Provider, problems: &mut Problems) {
 
 fn check_http(path: &str, http: &HttpProvider, problems: &mut Problems) {
     let url_path = format!("{path}.url");
-    if !problems.is_sound(&url_path) || http.url.is_empty() {
+    check_token(path, http, problems);
+    check_certificates(&format!("{path}.ca_file"), http.ca_file.as_deref(), problems);
+    let is_missing = http.url.is_empty() && !problems.is_given(&url_path);
+    if !problems.is_sound(&url_path) || is_missing {
         return;
     }
+    // A URL without a host is repaired by the parser: it takes the path's first part for one.
+    let has_host = !http.url.contains(":///");
     match Url::parse(&http.url) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.host().is_some() => {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.host().is_some() && has_host => {
             let bare = url.username().is_empty() && url.password().is_none();
             let what = "expected no user and no password in it, give a token instead";
             problems.require(bare, &[&url_path], &http.url, what);
         }
         _ => problems.add(&url_path, Some(&http.url.show()), "expected an http:// or https:// URL"),
     }
-    check_certificates(&format!("{path}.ca_file"), http.ca_file.as_deref(), problems);
+}
+
+/// The token goes into a header.
+fn check_token(path: &str, http: &HttpProvider, problems: &mut Problems) {
+    let is_sendable = |token: &SecretString| token.expose_secret().chars().all(|c| c.is_ascii_graphic());
+    if !http.token.as_ref().is_none_or(is_sendable) {
+        problems.add(
+            &format!("{path}.token"),
+            None,
+            "expected printable ASCII without spaces, as it goes into a header",
+        );
+    }
 }
 
 fn check_smtp(path: &str, smtp: &SmtpProvider, problems: &mut Problems) {
-    if smtp.host.is_empty() {
-        return;
-    }
     let at = |key: &str| format!("{path}.{key}");
-    let what = "expected a host name or an IP address, without a port";
-    problems.require(is_host(&smtp.host), &[&at("host")], &smtp.host, what);
+    if !smtp.host.is_empty() || problems.is_given(&at("host")) {
+        let what = "expected a host name or an IP address, without a port";
+        problems.require(is_host(&smtp.host), &[&at("host")], &smtp.host, what);
+    }
     if let Some(name) = &smtp.hello_name {
         let what = "expected a host name or an address in square brackets";
         problems.require(is_hello_name(name), &[&at("hello_name")], name, what);

@@ -61,7 +61,7 @@ struct Steps {
 struct UnderWay {
     provider: ProviderName,
     started_at: OffsetDateTime,
-    open: Vec<RecipientIndex>,
+    offered: Vec<RecipientIndex>,
 }
 
 impl Progress {
@@ -108,7 +108,7 @@ impl UnderWay {
             provider: self.provider,
             started_at: self.started_at,
             duration: (now - self.started_at).try_into().unwrap_or_default(),
-            outcome: Outcome::uniform(&self.open, &verdict, Health::Neutral),
+            outcome: Outcome::uniform(&self.offered, &verdict, Health::Neutral),
         }
     }
 }
@@ -125,7 +125,7 @@ impl Journal for LeaseJournal {
                 Ok(()) => {
                     let started_at = self.outbox.clock().now();
                     self.progress.steps().under_way =
-                        Some(UnderWay { provider: next.clone(), started_at, open: open.to_vec() });
+                        Some(UnderWay { provider: next.clone(), started_at, offered: offered(finished, open) });
                     Proceed::Go
                 }
                 Err(stopped) => {
@@ -139,6 +139,12 @@ impl Journal for LeaseJournal {
     fn after_attempt(&self, finished: &[Attempt]) {
         *self.progress.steps() = Steps { finished: finished.to_vec(), under_way: None };
     }
+}
+
+/// The open recipients that the next provider is offered: not those that another has deferred, or may have.
+fn offered(finished: &[Attempt], open: &[RecipientIndex]) -> Vec<RecipientIndex> {
+    let round = Round { attempts: finished.to_vec(), ..Round::default() };
+    open.iter().copied().filter(|&recipient| round.last_class(recipient).is_none_or(Class::asks_next)).collect()
 }
 
 impl LeaseJournal {
@@ -175,6 +181,10 @@ impl LeaseJournal {
         if self.stop.is_cancelled() {
             return Err(Stopped::Draining);
         }
-        if self.leases.is_long_enough(&self.held).await { Ok(()) } else { Err(Stopped::LeaseLost) }
+        match self.leases.is_long_enough(&self.held).await {
+            true => Ok(()),
+            false if self.held.is_lost() => Err(Stopped::LeaseLost),
+            false => Err(Stopped::NotWritten),
+        }
     }
 }

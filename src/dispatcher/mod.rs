@@ -40,13 +40,15 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Works until `stop` is cancelled, then drains: claims nothing more, lets what is under way finish within the
+    /// Works until `stop` is cancelled (or outcomes can no longer be written), then drains: claims nothing more, lets what is under way finish within the
     /// limit, and writes everything back. What was not begun by then is released, what was begun is of unknown outcome.
     pub async fn run(self, stop: CancellationToken) {
         let outage = Outage::default();
         let leases = Leases::new(self.outbox.clone(), outage.clone(), self.settings.lease);
         let renewal = leases.clone().spawn_renewal(self.settings.lease_renewal);
-        let settler = Settler::spawn(self.outbox.clone(), outage.clone(), &self.settings);
+        // Without the settler every outcome would be lost, and what was sent would be sent again.
+        let unsettled = stop.child_token();
+        let settler = Settler::spawn(self.outbox.clone(), outage.clone(), &self.settings, unsettled.clone());
         let tasks = TaskTracker::new();
         let abandon = CancellationToken::new();
         let sender = Sender {
@@ -57,13 +59,13 @@ impl Dispatcher {
             leases: leases.clone(),
             settler: settler.handle(),
             tasks: tasks.clone(),
-            stop: stop.clone(),
+            stop: unsettled.clone(),
             abandon: abandon.clone(),
         };
         let permits = Arc::new(Semaphore::new(self.settings.concurrency));
 
         let claims = Claims { dispatcher: &self, sender, outage, permits, tasks: tasks.clone(), others_until: None };
-        claims.run(&stop).await;
+        claims.run(&unsettled).await;
 
         tasks.close();
         if tokio::time::timeout(self.settings.drain_limit, tasks.wait()).await.is_err() {

@@ -16,7 +16,7 @@ pub(super) struct Outage(Arc<AtomicBool>);
 impl Outage {
     /// Takes notice of an error, if it is that one.
     pub(super) fn note(&self, error: &OutboxError) {
-        if matches!(error, OutboxError::Unavailable(_)) {
+        if matches!(error, OutboxError::Unavailable(_) | OutboxError::NotSetUp(_)) {
             self.0.store(true, Ordering::SeqCst);
         }
     }

@@ -58,6 +58,7 @@ impl Sender {
                         drop(permit);
                     });
                 }
+                Some(Err(error @ OutboxError::NewerVersion { .. })) => self.leave_to_a_newer(&claimed, &error).await,
                 Some(Err(error)) => self.give_up_unreadable(&claimed, &error.to_string()).await,
                 None => self.give_up_unreadable(&claimed, "it is not there").await,
             }
@@ -139,6 +140,14 @@ impl Sender {
                 next,
             })
             .await;
+    }
+
+    /// While a newer version is rolled out, its processes can read what this one cannot.
+    async fn leave_to_a_newer(&self, claimed: &Claimed, error: &OutboxError) {
+        tracing::warn!(message_id = %claimed.lease.id, %error, "a message is left to a newer version");
+        if let Err(error) = self.outbox.postpone(&[claimed.lease], self.retry.pause).await {
+            tracing::warn!(message_id = %claimed.lease.id, %error, "it cannot be left; its lease will run out");
+        }
     }
 
     async fn give_up_unreadable(&self, claimed: &Claimed, error: &str) {

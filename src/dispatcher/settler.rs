@@ -9,6 +9,7 @@ use std::{
 };
 
 use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::outage::Outage;
 use crate::{
@@ -59,12 +60,13 @@ impl SettlerHandle {
 }
 
 impl Settler {
-    pub(super) fn spawn(outbox: Outbox, outage: Outage, settings: &config::Dispatch) -> Self {
+    /// Starts it. `ended` is cancelled when it has ended, however it did.
+    pub(super) fn spawn(outbox: Outbox, outage: Outage, settings: &config::Dispatch, ended: CancellationToken) -> Self {
         let (sender, receiver) = mpsc::channel(settings.settle_size);
         let unwritten = Arc::<AtomicUsize>::default();
         let (size, delay) = (settings.settle_size, settings.settle_delay);
         let worker = Worker { outbox, outage, receiver, unwritten: unwritten.clone(), size, delay };
-        Self { handle: SettlerHandle { sender, unwritten }, task: tokio::spawn(worker.run()) }
+        Self { handle: SettlerHandle { sender, unwritten }, task: tokio::spawn(worker.run(ended.drop_guard())) }
     }
 
     pub(super) fn handle(&self) -> SettlerHandle {
@@ -100,7 +102,7 @@ struct Worker {
 }
 
 impl Worker {
-    async fn run(mut self) {
+    async fn run(mut self, _ended: DropGuard) {
         while let Some(first) = self.receiver.recv().await {
             let mut settlements = Vec::new();
             let mut releases = Vec::new();
@@ -166,7 +168,8 @@ impl Worker {
         let mut pause = Duration::from_millis(50);
         loop {
             let answer = call().await;
-            let Err(error @ OutboxError::Unavailable(_)) = answer else { return answer };
+            // Also where a person has to let us in again: what was sent has been sent.
+            let Err(error @ (OutboxError::Unavailable(_) | OutboxError::NotSetUp(_))) = answer else { return answer };
             self.outage.note(&error);
             tracing::warn!(what, %error, "outcomes are kept until the database is back");
             tokio::time::sleep(pause).await;

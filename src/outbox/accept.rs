@@ -33,7 +33,7 @@ impl Outbox {
         let mut answers: Vec<Option<Accepted>> = vec![None; messages.len()];
         for _ in 0..TRIES {
             let open: Vec<usize> = (0..messages.len()).filter(|&i| answers[i].is_none()).collect();
-            let fresh = self.store(&Columns::of(open.iter().map(|&i| (&messages[i], lanes[i])))).await?;
+            let fresh = self.store(&MessageColumns::of(open.iter().map(|&i| (&messages[i], lanes[i])))).await?;
             let (won, lost): (Vec<_>, Vec<_>) =
                 open.into_iter().partition(|&i| fresh.contains(&messages[i].message.id.as_uuid()));
             for i in won {
@@ -64,7 +64,7 @@ impl Outbox {
     }
 
     /// Stores those whose key is new, and says which they are.
-    async fn store(&self, columns: &Columns<'_>) -> Result<HashSet<Uuid>, OutboxError> {
+    async fn store(&self, columns: &MessageColumns<'_>) -> Result<HashSet<Uuid>, OutboxError> {
         let ids = repeat(|| async {
             sqlx::query_file_scalar!(
                 "src/outbox/accept.sql",
@@ -168,7 +168,7 @@ fn client_and_key(new: &NewMessage) -> Option<(&str, &str)> {
 
 /// The messages as columns, one array each.
 #[derive(Default)]
-struct Columns<'a> {
+struct MessageColumns<'a> {
     id: Vec<Uuid>,
     client: Vec<&'a str>,
     accepted_at: Vec<OffsetDateTime>,
@@ -191,7 +191,7 @@ struct Columns<'a> {
     give_up_at: Vec<OffsetDateTime>,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> MessageColumns<'a> {
     fn of(rows: impl Iterator<Item = (&'a NewMessage, i32)>) -> Self {
         let mut columns = Self::default();
         for (new, lane) in rows {

@@ -14,7 +14,7 @@ use crate::{
 
 /// Attempts as columns.
 #[derive(Default)]
-pub(super) struct Columns<'a> {
+pub(super) struct AttemptColumns<'a> {
     pub(super) id: Vec<Uuid>,
     pub(super) token: Vec<i64>,
     pub(super) nth: Vec<i32>,
@@ -31,7 +31,7 @@ pub(super) struct Columns<'a> {
     pub(super) verdicts: Vec<Option<String>>,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> AttemptColumns<'a> {
     /// Adds the attempts of one message, in their order.
     pub(super) fn push_all(&mut self, lease: super::Lease, round: u32, attempts: &'a [Attempt]) {
         for (nth, attempt) in (0..).zip(attempts) {
@@ -81,6 +81,11 @@ pub(super) fn accepted(attempts: &[Attempt]) -> impl Iterator<Item = RecipientIn
         .flat_map(|attempt| &attempt.outcome.verdicts)
         .filter(|(_, verdict)| verdict.class == Class::Accepted)
         .map(|(recipient, _)| *recipient)
+}
+
+/// Whether a round of these attempts counts.
+pub(super) fn spend_round(attempts: &[Attempt]) -> bool {
+    attempts.iter().flat_map(|attempt| &attempt.outcome.verdicts).any(|(_, verdict)| verdict.class.spends_round())
 }
 
 /// Recipients in one text: Postgres has no arrays of arrays of different lengths.

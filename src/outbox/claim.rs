@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::types::PgInterval;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -12,6 +11,7 @@ use super::{
     ClaimRequest, Claimed, Lease, Outbox, OutboxError,
     attempts::recipients,
     error::{repeat, unreadable},
+    interval::interval,
 };
 use crate::{
     delivery::ProviderName,
@@ -70,8 +70,7 @@ impl Outbox {
         loop {
             let rows = self.look(&look).await?;
             let found_any = !rows.is_empty();
-            let claimed: Vec<Claimed> =
-                rows.into_iter().filter(|row| row.fate.is_none()).map(Row::into_claimed).collect::<Result<_, _>>()?;
+            let claimed = self.read_claimed(rows.into_iter().filter(|row| row.fate.is_none())).await;
             if !claimed.is_empty() || !found_any {
                 return Ok(claimed);
             }
@@ -102,6 +101,58 @@ impl Outbox {
         }
     }
 
+    /// Reads what was claimed. The claim is committed by now, so a row that cannot be read must not take the others with
+    /// it: it goes to a person.
+    async fn read_claimed(&self, rows: impl Iterator<Item = Row>) -> Vec<Claimed> {
+        let mut claimed = Vec::new();
+        let mut unreadable = Vec::new();
+        for row in rows {
+            let (id, token) = (row.id, row.token);
+            match row.into_claimed() {
+                Ok(one) => claimed.push(one),
+                Err(error) => {
+                    tracing::error!(message_id = %id, %error, "a row that was claimed cannot be read");
+                    unreadable.extend(token.map(|token| (id, token)));
+                }
+            }
+        }
+        if !unreadable.is_empty()
+            && let Err(error) = self.set_aside(&unreadable).await
+        {
+            tracing::error!(%error, messages = unreadable.len(), "rows that cannot be read stay until their leases run out");
+        }
+        claimed
+    }
+
+    /// Gives rows that this process has claimed to a person.
+    async fn set_aside(&self, leases: &[(Uuid, i64)]) -> Result<(), OutboxError> {
+        let (ids, tokens): (Vec<Uuid>, Vec<i64>) = leases.iter().copied().unzip();
+        repeat(|| async {
+            sqlx::query!(
+                r#"
+                update pending
+                set
+                    status = 'FAILED_NOT_RETRYABLE',
+                    due_at = null,
+                    failed_at = now(),
+                    token = null,
+                    begun_at = null,
+                    provider = null,
+                    ask_first = false
+                from unnest($1::uuid[], $2::bigint[]) as lease (id, token)
+                where pending.id = lease.id
+                    and pending.token = lease.token
+                "#,
+                &ids,
+                &tokens
+            )
+            .execute(&self.pool)
+            .await
+        })
+        .await?;
+        Ok(())
+    }
+
     async fn look(&self, look: &Look<'_>) -> Result<Vec<Row>, OutboxError> {
         if look.chains.is_empty() || look.limit == 0 {
             return Ok(Vec::new());
@@ -129,11 +180,6 @@ impl Outbox {
         })
         .await
     }
-}
-
-/// A length of time for Postgres, to the microsecond.
-pub(super) fn interval(length: Duration) -> PgInterval {
-    PgInterval { months: 0, days: 0, microseconds: i64::try_from(length.as_micros()).unwrap_or(i64::MAX) }
 }
 
 impl Row {

@@ -96,10 +96,7 @@ impl Outbox {
 impl Row {
     fn into_message(self, id: MessageId) -> Result<Message, OutboxError> {
         if self.content_version > VERSION {
-            return Err(unreadable(format_args!(
-                "it is of version {}, this program reads up to {VERSION}",
-                self.content_version
-            )));
+            return Err(OutboxError::NewerVersion { stored: self.content_version, reads: VERSION });
         }
         Ok(Message {
             id,

@@ -75,7 +75,12 @@ fn from_sqlstate(error: &dyn sqlx::error::DatabaseError) -> OutboxError {
     let message = if code.starts_with("22") { "a value was not accepted" } else { error.message() };
     let text = format!("{message} (SQLSTATE {code})");
     let class = code.get(..2).unwrap_or_default();
-    // Connection lost, wrong time, out of resources, the server stops or starts or is a standby.
-    let passes = matches!(class, "08" | "40" | "53" | "57" | "58") || matches!(&*code, "55P03" | "25006");
-    if passes { OutboxError::Unavailable(text) } else { OutboxError::Refused(text) }
+    match (class, &*code) {
+        // Connection lost, wrong time, out of resources, the server stops or starts or is a standby.
+        ("08" | "40" | "53" | "57" | "58", _) | (_, "55P03" | "25006") => OutboxError::Unavailable(text),
+        // A value that does not fit, or breaks a rule of the table.
+        ("22" | "23", _) => OutboxError::Refused(text),
+        // Credentials, rights, a table that is not there, a damaged server: nothing that the message could do about it.
+        _ => OutboxError::NotSetUp(text),
+    }
 }

@@ -11,6 +11,9 @@ use crate::config;
 /// How the name of every schema begins that [`Outbox::drop_benchmark`] may drop.
 pub const BENCHMARK_SCHEMA: &str = "postrider_bench_";
 
+/// The target of the log line that each statement writes at level `debug`.
+pub const STATEMENT_TARGET: &str = "sqlx::query";
+
 /// A table of two columns, and the least that accepting a message could cost: one row in it.
 pub struct Floor {
     pool: PgPool,

@@ -2,13 +2,15 @@
 //!
 //! Owns the record that sending has begun, and with whom; asks nobody.
 
+use time::OffsetDateTime;
+
 use super::{
-    Holding, Lease, Outbox, OutboxError,
-    attempts::{self, Columns},
+    Holding, Lease, Outbox, OutboxError, Settlement,
+    attempts::{self, AttemptColumns},
     error::repeat,
 };
 use crate::{
-    delivery::{Attempt, ProviderName},
+    delivery::{Attempt, Next, ProviderName, Status},
     message::RecipientIndex,
 };
 
@@ -18,6 +20,9 @@ impl Outbox {
     ///
     /// If the lease is lost nothing is written. If the message was called off the attempts are, and nobody may be
     /// asked. One statement; made again it writes nothing twice.
+    ///
+    /// Where a late outcome has told meanwhile that one of the recipients was accepted, the round ends here and the
+    /// lease with it: the attempts are settled, a second statement, and the others are due at once.
     pub async fn hand_over(
         &self,
         lease: &Lease,
@@ -26,18 +31,18 @@ impl Outbox {
         open: &[RecipientIndex],
         to: &ProviderName,
     ) -> Result<Holding, OutboxError> {
-        let mut columns = Columns::default();
+        let mut columns = AttemptColumns::default();
         columns.push_all(*lease, round, finished);
-        let open = attempts::list(open.iter().copied());
+        let listed = attempts::list(open.iter().copied());
         let accepted = attempts::accepted(finished).next().is_some();
         let unknown_since = attempts::unknown_since(finished);
-        let canceled = repeat(|| async {
-            sqlx::query_file_scalar!(
+        let held = repeat(|| async {
+            sqlx::query_file!(
                 "src/outbox/hand_over.sql",
                 lease.id.as_uuid(),
                 lease.token,
                 to.as_str(),
-                &open,
+                &listed,
                 accepted,
                 unknown_since,
                 &columns.nth,
@@ -57,6 +62,38 @@ impl Outbox {
             .await
         })
         .await?;
-        Ok(canceled.map_or(Holding::Lost, |cancel_requested| Holding::Held { cancel_requested }))
+        match held {
+            Some(row) if row.is_narrowed => {
+                self.settle(&[cut_short(*lease, round, finished, open, to, self.clock.now())]).await?;
+                Ok(Holding::Lost)
+            }
+            Some(row) => Ok(Holding::Held { cancel_requested: row.cancel_requested }),
+            None => Ok(Holding::Lost),
+        }
+    }
+}
+
+/// What a round came to that goes on, at once, with the provider that was about to be asked.
+fn cut_short(
+    lease: Lease,
+    round: u32,
+    finished: &[Attempt],
+    open: &[RecipientIndex],
+    to: &ProviderName,
+    now: OffsetDateTime,
+) -> Settlement {
+    Settlement {
+        lease,
+        round,
+        attempts: finished.to_vec(),
+        accepted: attempts::accepted(finished).next().is_some(),
+        unknown_since: attempts::unknown_since(finished),
+        next: Next::Again {
+            status: Status::RequiredResend,
+            due_at: now,
+            open: open.to_vec(),
+            round_spent: attempts::spend_round(finished),
+            ask_first: Some(to.clone()),
+        },
     }
 }

@@ -1,7 +1,8 @@
 -- Adds outcomes to the history of messages that have gone on without them; each message at most once.
 --
 -- Nothing newer is overwritten. But what was accepted after all is not sent again: the recipients concerned are no
--- longer open, and a message that waits and has none left is sent. Answers with the messages that still exist.
+-- longer open, and a message that has none left is sent, whether it waits or another dispatcher has it: that one finds
+-- its lease lost, and what it has done comes late in its turn. Answers with the messages that still exist.
 --
 --  $1, $2    messages, and for each the recipients that were accepted
 --  $3 … $15  the attempts
@@ -108,7 +109,12 @@ turned as materialized (
             order by recipient
         ) as still_open
     ) as rest
-    where unfinished.status in ('REQUIRED_RESEND', 'FAILED_RETRIES_EXHAUSTED', 'FAILED_OUTCOME_UNKNOWN')
+    where unfinished.status in (
+            'IN_PROCESS',
+            'REQUIRED_RESEND',
+            'FAILED_RETRIES_EXHAUSTED',
+            'FAILED_OUTCOME_UNKNOWN'
+        )
         and cardinality(kept.accepted) > 0
         and exists (select from heard where heard.id = unfinished.id)
 ),

@@ -6,7 +6,7 @@ use std::{collections::HashMap, time::Duration};
 
 use uuid::Uuid;
 
-use super::{Holding, Lease, Outbox, OutboxError, claim::interval, error::repeat};
+use super::{Holding, Lease, Outbox, OutboxError, error::repeat, interval::interval};
 
 impl Outbox {
     /// Lets leases last that long from now, and says of each, in their order, whether it holds. One statement.
@@ -50,6 +50,12 @@ impl Outbox {
     /// Gives back messages whose sending the holder has not begun: they are due at once, as they were before the
     /// claim, and no round is spent. Says how many it gave back; for the others the lease was lost. One statement.
     pub async fn release(&self, leases: &[Lease]) -> Result<u64, OutboxError> {
+        self.postpone(leases, Duration::ZERO).await
+    }
+
+    /// Gives back like [`release`](Self::release), but the messages are due only after a pause, or when they have to end
+    /// if that is earlier: for what this process cannot send and another may.
+    pub async fn postpone(&self, leases: &[Lease], pause: Duration) -> Result<u64, OutboxError> {
         let (ids, tokens) = columns(leases);
         let released = repeat(|| async {
             sqlx::query!(
@@ -66,7 +72,11 @@ impl Outbox {
                 update pending
                 set
                     status = case when pending.attempts = 0 then 'NOT_YET_SENT' else 'REQUIRED_RESEND' end::status,
-                    due_at = now(),
+                    -- Called off in the meantime: the next claim sees to it at once.
+                    due_at = case
+                        when pending.cancel_requested then now()
+                        else least(now() + $3::interval, pending.expire_at, pending.give_up_at)
+                    end,
                     token = null,
                     begun_at = null,
                     provider = case when pending.ask_first then pending.provider end
@@ -74,7 +84,8 @@ impl Outbox {
                 where pending.id = held.id
                 "#,
                 &ids,
-                &tokens
+                &tokens,
+                interval(pause)
             )
             .execute(&self.pool)
             .await

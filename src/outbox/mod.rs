@@ -12,6 +12,7 @@ mod days;
 mod error;
 mod floor;
 mod hand_over;
+mod interval;
 mod lanes;
 mod lease;
 mod query;
@@ -26,7 +27,7 @@ use sqlx::{PgPool, postgres::PgConnectOptions};
 use crate::message::Clock;
 use lanes::Lanes;
 
-pub use floor::{BENCHMARK_SCHEMA, Floor};
+pub use floor::{BENCHMARK_SCHEMA, Floor, STATEMENT_TARGET};
 pub use types::{
     Accepted, ClaimRequest, Claimed, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage,
     OutboxError, Settled, Settlement,

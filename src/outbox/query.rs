@@ -1,4 +1,4 @@
-//! Questions: where messages stand, and when the next is due.
+//! Questions: where messages stand, and how they came there.
 //!
 //! Owns the reading of history; changes nothing.
 
@@ -68,30 +68,6 @@ impl Outbox {
             }
         }
         Ok(statuses)
-    }
-
-    /// When the next message of these chains is due; in the past if one is due already.
-    pub async fn next_due(&self, chains: &[String]) -> Result<Option<OffsetDateTime>, OutboxError> {
-        let due = sqlx::query_scalar!(
-            r#"
-            select min(first.due_at) as due_at
-            from lane
-            cross join lateral (
-                select pending.due_at
-                from pending
-                where pending.lane = lane.id
-                    and pending.due_at is not null
-                order by pending.due_at
-                limit 1
-            ) as first
-            where lane.chain = any ($1)
-                and not lane.paused
-            "#,
-            chains
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(due)
     }
 }
 

@@ -6,9 +6,9 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::{
     Outbox, OutboxError,
-    claim::interval,
     days::{Day, DayState, DayTable, TABLES},
     error::{has_code, repeat},
+    interval::interval,
 };
 use crate::{config, message::MessageId};
 

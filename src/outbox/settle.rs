@@ -9,10 +9,10 @@ use uuid::Uuid;
 
 use super::{
     Lease, Outbox, OutboxError, Settled, Settlement,
-    attempts::{self, Columns},
+    attempts::{self, AttemptColumns},
     error::repeat,
 };
-use crate::delivery::{Class, Next, Status};
+use crate::delivery::{Next, Status};
 
 impl Outbox {
     /// Writes back a batch of outcomes, finished and not, and says, in their order, what became of each.
@@ -33,8 +33,8 @@ impl Outbox {
 
     /// Settles those whose lease holds, and says which they are.
     async fn settle_held(&self, settlements: &[Settlement]) -> Result<HashSet<(Uuid, i64)>, OutboxError> {
-        let mut outcomes = Outcomes::default();
-        let mut columns = Columns::default();
+        let mut outcomes = OutcomeColumns::default();
+        let mut columns = AttemptColumns::default();
         let mut seen = HashSet::new();
         for settlement in settlements.iter().filter(|settlement| seen.insert(settlement.lease)) {
             outcomes.push(settlement);
@@ -95,7 +95,7 @@ impl Outbox {
         let ids: Vec<Uuid> = late.iter().map(|settlement| settlement.lease.id.as_uuid()).collect();
         let accepted: Vec<String> =
             late.iter().map(|settlement| attempts::list(attempts::accepted(&settlement.attempts))).collect();
-        let mut columns = Columns::default();
+        let mut columns = AttemptColumns::default();
         for settlement in late {
             columns.push_all(settlement.lease, settlement.round, &settlement.attempts);
         }
@@ -140,9 +140,9 @@ fn lease_key(lease: Lease) -> (Uuid, i64) {
     (lease.id.as_uuid(), lease.token)
 }
 
-/// Outcomes as columns.
+/// OutcomeColumns as columns.
 #[derive(Default)]
-struct Outcomes<'a> {
+struct OutcomeColumns<'a> {
     id: Vec<Uuid>,
     token: Vec<i64>,
     status: Vec<&'static str>,
@@ -155,7 +155,7 @@ struct Outcomes<'a> {
     closed: Vec<bool>,
 }
 
-impl<'a> Outcomes<'a> {
+impl<'a> OutcomeColumns<'a> {
     fn push(&mut self, settlement: &'a Settlement) {
         self.id.push(settlement.lease.id.as_uuid());
         self.token.push(settlement.lease.token);
@@ -163,9 +163,10 @@ impl<'a> Outcomes<'a> {
         self.unknown_since.push(settlement.unknown_since);
         self.closed.push(closes(settlement));
         let (status, due_at, open, ask_first, round_spent) = match &settlement.next {
-            Next::Finished(status) => (*status, None, String::new(), None, spends_round(settlement)),
+            Next::Finished(status) => (*status, None, String::new(), None, attempts::spend_round(&settlement.attempts)),
             Next::Person { status, open } => {
-                (*status, None, attempts::list(open.iter().copied()), None, spends_round(settlement))
+                let round_spent = attempts::spend_round(&settlement.attempts);
+                (*status, None, attempts::list(open.iter().copied()), None, round_spent)
             }
             Next::Again { status, due_at, open, round_spent, ask_first } => {
                 (*status, Some(*due_at), attempts::list(open.iter().copied()), ask_first.as_ref(), *round_spent)
@@ -183,9 +184,4 @@ impl<'a> Outcomes<'a> {
 fn closes(settlement: &Settlement) -> bool {
     let last = settlement.attempts.last();
     last.is_some_and(|attempt| attempt.outcome.verdicts.iter().all(|(_, verdict)| verdict.class.is_final()))
-}
-
-/// Whether an attempt of the round counts.
-fn spends_round(settlement: &Settlement) -> bool {
-    settlement.attempts.iter().flat_map(|a| &a.outcome.verdicts).any(|(_, verdict)| Class::spends_round(verdict.class))
 }

@@ -4,6 +4,9 @@
 -- moves from `pending` to its final event, and what is not is changed, all in one statement: no reader sees a message
 -- twice or not at all.
 --
+-- Recipients that were accepted late, while the holder of the lease was at work, are no longer open in the row. They
+-- are not opened again, and a message that has none left is sent.
+--
 --  $1 … $10   the outcomes
 --  $11 … $24  the attempts that are not written down yet
 with outcome as materialized (
@@ -58,9 +61,11 @@ held as materialized (
         pending.last_provider,
         pending.last_code,
         pending.provider_message_id,
+        pending.accepted_before,
+        pending.open_recipients,
         outcome.status as next_status,
         outcome.due_at as next_due_at,
-        outcome.open_recipients,
+        outcome.open_recipients as next_open,
         outcome.ask_first as next_provider,
         outcome.round_spent,
         outcome.accepted,
@@ -147,21 +152,41 @@ last as (
     from tried
     order by id, nth desc
 ),
+rest as materialized (
+    select
+        held.id,
+        still.open as open_recipients,
+        held.accepted_before
+            and case
+                when cardinality(held.next_open) > 0 then cardinality(still.open) = 0
+                -- The holder did not know that anybody was accepted.
+                else held.next_status = 'FAILED_NOT_RETRYABLE' and held.closed
+            end as is_sent
+    from held
+    cross join lateral (
+        select array(
+            select recipient
+            from unnest(held.next_open) as recipient
+            where held.open_recipients is null
+                or recipient = any (held.open_recipients)
+        ) as open
+    ) as still
+),
 after as materialized (
     select
         held.id,
         held.token,
         held.cancel_requested,
-        held.next_status,
+        judged.next_status,
         held.next_due_at,
-        held.open_recipients,
+        rest.open_recipients,
         held.accepted,
         held.unknown_since,
         held.rounds + held.round_spent::integer as rounds,
         held.attempts + coalesce(last.attempts, 0) as attempts,
         -- What waits without having been tried keeps the provider that it waits for.
         case
-            when held.next_status = 'FAILED_OUTCOME_UNKNOWN' then held.provider
+            when judged.next_status = 'FAILED_OUTCOME_UNKNOWN' then held.provider
             when last.id is null and held.ask_first and held.next_provider is null then held.provider
             else held.next_provider
         end as provider,
@@ -175,21 +200,25 @@ after as materialized (
             else last.provider_message_id
         end as provider_message_id,
         last.nth as last_nth,
-        held.next_status in ('EXPIRED', 'CANCELED', 'SUCCESS_SENT') as is_finished,
+        judged.next_status in ('EXPIRED', 'CANCELED', 'SUCCESS_SENT') as is_finished,
         -- What ended it, where that was not the last attempt: a message is only ever sent with recipients left open
         -- because it was called off.
         case
-            when held.next_status = 'SUCCESS_SENT' and last.id is not null and held.closed then null
-            when held.next_status in ('SUCCESS_SENT', 'CANCELED') then 'CANCELED'
-            when held.next_status = 'EXPIRED' then 'EXPIRED'
-            when held.next_status = 'FAILED_OUTCOME_UNKNOWN' and held.cancel_requested then 'CANCELED'
-            when held.next_status in ('FAILED_OUTCOME_UNKNOWN', 'FAILED_RETRIES_EXHAUSTED')
+            when judged.next_status = 'SUCCESS_SENT' and last.id is not null and (held.closed or rest.is_sent) then null
+            when judged.next_status in ('SUCCESS_SENT', 'CANCELED') then 'CANCELED'
+            when judged.next_status = 'EXPIRED' then 'EXPIRED'
+            when judged.next_status = 'FAILED_OUTCOME_UNKNOWN' and held.cancel_requested then 'CANCELED'
+            when judged.next_status in ('FAILED_OUTCOME_UNKNOWN', 'FAILED_RETRIES_EXHAUSTED')
                 and held.expire_at <= now() then 'EXPIRED'
-            when held.next_status in ('FAILED_OUTCOME_UNKNOWN', 'FAILED_RETRIES_EXHAUSTED')
+            when judged.next_status in ('FAILED_OUTCOME_UNKNOWN', 'FAILED_RETRIES_EXHAUSTED')
                 and held.give_up_at <= now() then 'GAVE_UP'
         end::event_kind as ended_by
     from held
+    join rest on rest.id = held.id
     left join last on last.id = held.id
+    cross join lateral (
+        select case when rest.is_sent then 'SUCCESS_SENT' else held.next_status end as next_status
+    ) as judged
 ),
 finished as (
     delete from pending

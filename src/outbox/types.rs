@@ -147,8 +147,8 @@ pub struct Settlement {
 pub enum Settled {
     /// It was written.
     Done,
-    /// The lease no longer held: the attempts were added to the history as late outcomes. A late acceptance of what
-    /// still waited made it SUCCESS_SENT.
+    /// The lease no longer held: the attempts were added to the history as late outcomes. Recipients that they left
+    /// accepted are not offered again, and a message that has no others open is SUCCESS_SENT.
     Late,
     /// The message no longer exists.
     Gone,
@@ -273,10 +273,23 @@ pub enum OutboxError {
     /// The database cannot be reached, or went away in the middle: the same call may be made again.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// The database did not take the statement as it was: making the same call again will not help.
+    /// The database does not let us in, or is not what we expect: credentials, rights, tables. A person has to see to
+    /// it; then the same call may be made again.
+    #[error("the database is not set up for us: {0}")]
+    NotSetUp(String),
+    /// The database did not take a value as it was: making the same call again will not help.
     #[error("the database refused the statement: {0}")]
     Refused(String),
-    /// What was read is not what was written: another version's, or damaged.
+    /// What was read is not what was written: it is damaged.
     #[error("the stored message cannot be read: {0}")]
     Unreadable(String),
+    /// The message was written by a newer version of this program, as happens while an update goes from process to
+    /// process. It is a good message: leave it to a newer process by [`postpone`](super::Outbox::postpone).
+    #[error("the stored message is of version {stored}, this program reads up to {reads}")]
+    NewerVersion {
+        /// The version it is stored in.
+        stored: i16,
+        /// The newest version that this program reads.
+        reads: i16,
+    },
 }

@@ -199,6 +199,18 @@ fn each_kind_of_mistake_has_its_line() {
         ),
         ("[providers.spare]\nkind = \"http\"\n", r#"providers.spare.url: missing, expected a text"#),
         (
+            "[providers.spare]\nkind = \"http\"\nurl = \"http:///mail\"\n",
+            r#"providers.spare.url = "http:///mail": expected an http:// or https:// URL (line 3)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"http\"\nurl = \"http://localhost/\"\ntoken = \"t\u{f6}ken\"\n",
+            "providers.spare.token: expected printable ASCII without spaces, as it goes into a header (line 4)",
+        ),
+        (
+            "[providers.spare]\nkind = \"smtp\"\nhost = \"\"\n",
+            r#"providers.spare.host = "": expected a host name or an IP address, without a port (line 3)"#,
+        ),
+        (
             "[providers.spare]\nkind = \"http\"\nurl = \"https://u:p@host/\"\n",
             r#"providers.spare.url = "https://***@host/": expected no user and no password in it, give a token instead (line 3)"#,
         ),

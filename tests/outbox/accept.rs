@@ -184,7 +184,7 @@ async fn content_of_a_newer_version_is_not_guessed_at() {
     let ids = Draft::default().accept(&db.outbox, 2).await;
     db.execute(&format!("update message set content_version = 99 where id = '{}'", ids[0])).await;
     let read = db.outbox.contents(&ids).await.unwrap();
-    assert!(matches!(read[0].1, Err(OutboxError::Unreadable(_))));
+    assert!(matches!(read[0].1, Err(OutboxError::NewerVersion { stored: 99, reads: 1 })), "it is not damaged");
     assert!(read[1].1.is_ok(), "the others are read all the same");
 }
 
@@ -198,9 +198,6 @@ async fn a_message_is_due_at_its_time_or_when_it_expires() {
     let waits: Vec<i64> = statuses.iter().map(|s| (s.due_at.unwrap() - s.accepted_at).whole_hours()).collect();
     assert_eq!(waits, [1, 24]);
     assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
-    let next = db.outbox.next_due(&["default".into()]).await.unwrap();
-    assert_eq!(next, statuses[0].due_at);
-    assert_eq!(db.outbox.next_due(&["other".into()]).await.unwrap(), None);
 }
 
 #[tokio::test]

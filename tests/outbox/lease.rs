@@ -20,7 +20,8 @@ async fn a_renewed_lease_is_not_taken_over() {
     let renewed = db.outbox.renew(&[stranger, claimed.lease], HOUR).await.unwrap();
     assert_eq!(renewed, [(stranger, Holding::Lost), (claimed.lease, HELD)]);
     assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
-    let due_at = db.outbox.next_due(&["default".into()]).await.unwrap().unwrap();
+    let status = db.outbox.status(&[claimed.lease.id], None).await.unwrap().remove(0);
+    let due_at = status.due_at.unwrap();
     assert!(due_at > db.outbox.clock().now() + HOUR / 2);
 }
 
@@ -70,6 +71,28 @@ async fn what_is_released_is_due_at_once_as_it_was() {
     let fourth = db.outbox.claim(&request(10)).await.unwrap().remove(0);
     assert_eq!((fourth.provider.as_str(), fourth.ask_first), ("secondary", true), "it still is asked first");
     assert_eq!(status().await.events.len(), 1, "a release is not part of the history");
+}
+
+#[tokio::test]
+async fn what_is_postponed_is_due_after_the_pause_or_when_it_has_to_end() {
+    let db = Database::new().await;
+    let drafts = [Draft::default(), Draft { expire_in: Some(HOUR), ..Draft::default() }, Draft::default()];
+    let mut ids = Vec::new();
+    for draft in drafts {
+        ids.extend(draft.accept(&db.outbox, 1).await);
+    }
+    let claimed = db.outbox.claim(&request(10)).await.unwrap();
+    let leases: Vec<Lease> = claimed.iter().map(|one| one.lease).collect();
+    db.execute(&format!("update pending set cancel_requested = true where id = '{}'", ids[2])).await;
+    assert_eq!(db.outbox.postpone(&leases, 2 * HOUR).await.unwrap(), 3);
+    let statuses = db.outbox.status(&ids, None).await.unwrap();
+    assert!(statuses.iter().all(|one| (one.status, one.rounds, one.events.len()) == (Status::NotYetSent, 0, 0)));
+    let minutes: Vec<f64> =
+        statuses.iter().map(|one| (one.due_at.unwrap() - one.accepted_at).as_seconds_f64() / 60.0).collect();
+    for (minutes, expected) in minutes.iter().zip([120.0, 60.0, 0.0]) {
+        assert!((minutes - expected).abs() < 2.0, "{minutes} is not about {expected}");
+    }
+    assert_eq!(db.outbox.postpone(&leases, HOUR).await.unwrap(), 0, "the leases have ended");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use postrider::{
     delivery::{Class, Next, ProviderName, Status},
     message::{MessageId, RecipientIndex, UnknownOutcome},
-    outbox::{Claimed, EventKind, MessageStatus, OutboxError, Settled, Settlement},
+    outbox::{Claimed, EventKind, Holding, MessageStatus, OutboxError, Settled, Settlement},
 };
 use tokio::task::JoinSet;
 
@@ -114,7 +114,6 @@ async fn the_rounds_end_in_front_of_a_person() {
     assert_eq!((after.status, after.rounds, after.due_at), (Status::FailedRetriesExhausted, 3, None));
     assert_eq!(after.events.iter().map(|event| event.round).collect::<Vec<_>>(), [Some(1), Some(2), Some(3)]);
     assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
-    assert_eq!(db.outbox.next_due(&["default".into()]).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -218,7 +217,7 @@ async fn a_late_outcome_is_added_to_the_history_and_changes_nothing_newer() {
     let (first, second) = taken_over(&db, &Draft::default()).await;
     let id = first.lease.id;
     let before: String = db.scalar("select pending::text from pending").await;
-    let late = settlement(&first, 1, vec![attempt("primary", &[Class::Accepted])]);
+    let late = settlement(&first, 1, vec![attempt("primary", &[Class::Unavailable])]);
     assert_eq!(db.outbox.settle(std::slice::from_ref(&late)).await.unwrap(), [Settled::Late]);
     assert_eq!(db.scalar::<String>("select pending::text from pending").await, before);
 
@@ -288,6 +287,83 @@ async fn recipients_accepted_late_are_not_sent_to_again() {
     let_pauses_pass(&db).await;
     let third = db.outbox.claim(&request(10)).await.unwrap().remove(0);
     assert_eq!((third.open, third.accepted_before), (Some(vec![RecipientIndex(0)]), true));
+}
+
+#[tokio::test]
+async fn a_late_acceptance_ends_what_another_dispatcher_has() {
+    let db = Database::new().await;
+    let (first, second) = taken_over(&db, &Draft::default()).await;
+    let late = settlement(&first, 1, vec![attempt("primary", &[Class::Accepted])]);
+    assert_eq!(db.outbox.settle(&[late]).await.unwrap(), [Settled::Late]);
+    let sent = row(&db, first.lease.id).await;
+    assert_eq!(sent, "SUCCESS_SENT 1 1 primary ACCEPTED code Accepted their-id tried finished");
+    assert_eq!(db.outbox.renew(&[second.lease], 30 * SECOND).await.unwrap(), [(second.lease, Holding::Lost)]);
+    // What it had begun comes late in its turn.
+    let failed = settlement(&second, 1, vec![attempt("secondary", &[Class::Unavailable])]);
+    assert_eq!(db.outbox.settle(&[failed]).await.unwrap(), [Settled::Late]);
+    assert_eq!(row(&db, first.lease.id).await, sent);
+}
+
+#[tokio::test]
+async fn whoever_holds_a_message_does_not_open_again_what_was_accepted_late() {
+    use Class::{Accepted, Deferred, MessageRejected, OutcomeUnknown, RecipientRejected, Unavailable};
+    // The second recipient is accepted late; then this is what the holder comes to.
+    let table = [
+        ([Unavailable, Unavailable], Status::RequiredResend),
+        ([Deferred, Accepted], Status::RequiredResend),
+        ([Accepted, Unavailable], Status::SuccessSent),
+        ([RecipientRejected, OutcomeUnknown], Status::SuccessSent),
+        ([MessageRejected, MessageRejected], Status::SuccessSent),
+    ];
+    for (classes, becomes) in table {
+        let db = Database::new().await;
+        let (first, second) = taken_over(&db, &Draft { recipients: 2, ..Draft::default() }).await;
+        let late = settlement(&first, 2, vec![attempt("primary", &[Unavailable, Accepted])]);
+        assert_eq!(db.outbox.settle(&[late]).await.unwrap(), [Settled::Late]);
+        assert_eq!(status(&db, first.lease.id).await.status, Status::InProcess);
+
+        let held = settlement(&second, 2, vec![attempt("secondary", &classes)]);
+        assert_eq!(db.outbox.settle(&[held]).await.unwrap(), [Settled::Done]);
+        let after = status(&db, first.lease.id).await;
+        assert_eq!(after.status, becomes, "{classes:?}");
+        let kinds: Vec<EventKind> = after.events.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [EventKind::Takeover, EventKind::LateOutcome, EventKind::Attempt], "{classes:?}");
+        let_pauses_pass(&db).await;
+        let again = db.outbox.claim(&request(10)).await.unwrap();
+        let open: Vec<_> = again.into_iter().map(|one| (one.open, one.accepted_before)).collect();
+        let left = (Some(vec![RecipientIndex(0)]), true);
+        assert_eq!(open, if becomes == Status::RequiredResend { vec![left] } else { Vec::new() }, "{classes:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_other_provider_is_asked_for_what_was_accepted_late() {
+    use Class::{Accepted, RecipientRejected, Unavailable};
+    let db = Database::new().await;
+    let secondary = ProviderName::new("secondary");
+    for (classes, open, left) in [
+        ([Unavailable; 3], &[0, 1, 2][..], Some(vec![RecipientIndex(0), RecipientIndex(2)])),
+        ([RecipientRejected, Unavailable, RecipientRejected], &[1], None),
+    ] {
+        let (first, second) = taken_over(&db, &Draft { recipients: 3, ..Draft::default() }).await;
+        let late = settlement(&first, 3, vec![attempt("primary", &[Unavailable, Accepted, Unavailable])]);
+        assert_eq!(db.outbox.settle(&[late]).await.unwrap(), [Settled::Late]);
+
+        let tried = vec![attempt("primary", &classes)];
+        let open: Vec<RecipientIndex> = open.iter().map(|&index| RecipientIndex(index)).collect();
+        let held = db.outbox.hand_over(&second.lease, 2, &tried, &open, &secondary).await.unwrap();
+        assert_eq!(held, Holding::Lost);
+        let after = status(&db, first.lease.id).await;
+        assert_eq!(after.status, if left.is_some() { Status::RequiredResend } else { Status::SuccessSent });
+        assert_eq!(after.events.len(), 3, "the attempt is on record");
+
+        // The rest is due at once, and goes on where it was.
+        let again = db.outbox.claim(&request(10)).await.unwrap();
+        let asked: Vec<_> = again.iter().map(|one| (one.provider.as_str(), one.ask_first, one.open.clone())).collect();
+        assert_eq!(asked, left.into_iter().map(|left| ("secondary", true, Some(left))).collect::<Vec<_>>());
+        assert_eq!(db.outbox.settle(&[settlement(&second, 3, tried)]).await.unwrap(), [Settled::Done]);
+        assert_eq!(status(&db, first.lease.id).await.events.len(), 3, "told once more, it is written once");
+    }
 }
 
 #[tokio::test]

@@ -3,8 +3,10 @@
 //! `POSTRIDER_TEST_DATABASE_URL` names another server to use; its user must be allowed to create databases.
 
 use std::{
-    env, fs,
-    path::{Path, PathBuf},
+    env,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
     process::{Child, Command, Stdio},
     str::FromStr,
     sync::{
@@ -13,7 +15,11 @@ use std::{
     },
 };
 
-use postrider::{config, outbox::Outbox};
+use postrider::{
+    config,
+    outbox::Outbox,
+    sandbox::postgres::{Postgres, PostgresOptions},
+};
 use secrecy::SecretString;
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgPool,
@@ -89,8 +95,13 @@ struct Server {
     options: PgConnectOptions,
     template: String,
     databases: AtomicU32,
-    /// Stops the cluster when this program ends, however it ends.
-    _watch: Option<Child>,
+    _cluster: Option<Cluster>,
+}
+
+/// A cluster of this run, and what removes it in the end.
+struct Cluster {
+    _postgres: Postgres,
+    _watch: Child,
 }
 
 fn server() -> &'static Server {
@@ -107,12 +118,15 @@ fn server() -> &'static Server {
 
 impl Server {
     async fn start() -> Self {
-        let (options, watch) = match env::var("POSTRIDER_TEST_DATABASE_URL") {
+        let (options, cluster) = match env::var("POSTRIDER_TEST_DATABASE_URL") {
             Ok(url) => (PgConnectOptions::from_str(&url).expect("POSTRIDER_TEST_DATABASE_URL is a URL"), None),
-            Err(_) => start_cluster(),
+            Err(_) => {
+                let (options, cluster) = start_cluster().await;
+                (options, Some(cluster))
+            }
         };
         let template = format!("postrider_test_{}_template", std::process::id());
-        let server = Self { options, template, databases: AtomicU32::new(0), _watch: watch };
+        let server = Self { options, template, databases: AtomicU32::new(0), _cluster: cluster };
         server.create_database(&server.template, None).await;
         let url = server.options.clone().database(&server.template).to_url_lossy().to_string();
         let outbox = Outbox::connect(&config::Database::default(), &url.into()).await.expect("the template");
@@ -136,77 +150,44 @@ impl Server {
     }
 }
 
-/// Starts a cluster in a folder of its own, reached through a socket there.
-fn start_cluster() -> (PgConnectOptions, Option<Child>) {
-    let folder = tempfile::Builder::new().prefix("postrider-pg-").tempdir().expect("a folder").keep();
-    let bin = programs();
-    let as_postgres = is_root();
-    if as_postgres {
-        run(Command::new("chown").arg("postgres").arg(&folder));
-    }
-    let data = folder.join("data");
-    run(command(as_postgres, &bin.join("initdb"))
-        .args(["-A", "trust", "-U", "postgres", "-E", "UTF8", "-D"])
-        .arg(&data));
-    let settings = format!(
-        "listen_addresses = ''\nunix_socket_directories = '{}'\nmax_connections = 400\nfsync = off\n",
-        folder.display()
-    );
-    fs::write(data.join("postgresql.auto.conf"), settings).expect("the cluster's settings");
-    run(command(as_postgres, &bin.join("pg_ctl"))
-        .args(["start", "-w", "-l"])
-        .arg(folder.join("log"))
-        .arg("-D")
-        .arg(&data));
-    // `cat` ends when this program does and its end of the pipe is closed.
-    let stop = command(as_postgres, &bin.join("pg_ctl"));
-    let watch = Command::new("sh")
-        .args(["-c", r#"cat >/dev/null; "$@"; rm -rf "$0""#])
-        .arg(&folder)
-        .arg(stop.get_program())
-        .args(stop.get_args())
-        .args(["stop", "-m", "immediate", "-D"])
-        .arg(&data)
+/// Starts a cluster in a folder of its own. It is reached through its socket, which lies where only its owner comes, so
+/// that no test has to compute a password's proof for each of its connections.
+async fn start_cluster() -> (PgConnectOptions, Cluster) {
+    let folder = tempfile::Builder::new().prefix("postrider-test-").tempdir().expect("a folder").keep();
+    // Postgres may run as another account, which has to pass.
+    fs::set_permissions(&folder, Permissions::from_mode(0o711)).expect("the folder is ours");
+    let access = folder.join("access.conf");
+    fs::write(&access, "local all all trust\n").expect("the folder is ours");
+    let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let options = PostgresOptions {
+        dir: Some(folder.join("cluster")),
+        fsync: false,
+        settings: vec![
+            setting("hba_file", access.to_str().expect("a path of letters")),
+            setting("max_connections", "400"),
+        ],
+    };
+    let postgres = Postgres::start(options).await.expect("Postgres starts");
+    let options = PgConnectOptions::new_without_pgpass()
+        .socket(folder.join("cluster/data"))
+        .port(postgres.port())
+        .username("postgres")
+        .database("postgres");
+    let watch = watch(&folder, postgres.pid().expect("Postgres runs"));
+    (options, Cluster { _postgres: postgres, _watch: watch })
+}
+
+/// Stops the server and removes the folder when this program ends, however it ends: nothing static is dropped, but
+/// `cat` ends when this program's end of the pipe is closed.
+fn watch(folder: &Path, server: u32) -> Child {
+    let script = r#"trap "" INT; cat >/dev/null; while kill -QUIT "$1" 2>/dev/null; do sleep 0.1; done; rm -rf "$0""#;
+    Command::new("sh")
+        .args(["-c", script])
+        .arg(folder)
+        .arg(server.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .expect("a shell");
-    let socket = PgConnectOptions::new_without_pgpass().socket(&folder).username("postgres").database("postgres");
-    (socket, Some(watch))
-}
-
-/// Where initdb and pg_ctl are: in the PATH or where Debian puts them, the newest first.
-fn programs() -> PathBuf {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
-        .map(|folder| folder.flatten().map(|entry| entry.path().join("bin")).collect())
-        .unwrap_or_default();
-    versions.sort();
-    versions
-        .into_iter()
-        .rev()
-        .chain(env::split_paths(&path))
-        .find(|folder| folder.join("initdb").exists() && folder.join("pg_ctl").exists())
-        .expect("PostgreSQL's initdb and pg_ctl are installed")
-}
-
-/// Postgres refuses to run as root.
-fn command(as_postgres: bool, program: &Path) -> Command {
-    if !as_postgres {
-        return Command::new(program);
-    }
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(program);
-    command
-}
-
-fn is_root() -> bool {
-    let id = Command::new("id").arg("-u").output().expect("id");
-    id.stdout.starts_with(b"0\n")
-}
-
-fn run(command: &mut Command) {
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).current_dir("/").status();
-    assert!(status.is_ok_and(|status| status.success()), "{command:?} failed");
+        .expect("a shell")
 }

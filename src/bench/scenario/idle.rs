@@ -13,10 +13,13 @@ use tokio::{
 };
 
 use super::Scenario;
-use crate::bench::{
-    BenchError, Figure, Line, Unit,
-    figures::rate,
-    testbed::{Tables, Testbed},
+use crate::{
+    bench::{
+        BenchError, Figure, Line, Unit,
+        figures::rate,
+        testbed::{Tables, Testbed},
+    },
+    outbox::STATEMENT_TARGET,
 };
 
 /// The goals.
@@ -64,7 +67,7 @@ fn command(testbed: &Testbed<'_>, tables: &Tables) -> Command {
     command
         .arg("serve")
         .env_clear()
-        .env("RUST_LOG", "info,sqlx::query=debug")
+        .env("RUST_LOG", format!("info,{STATEMENT_TARGET}=debug"))
         .env("POSTRIDER_TELEMETRY__LOG_FORMAT", "json")
         .env("POSTRIDER_SERVER__LISTEN", "127.0.0.1:0")
         .env("POSTRIDER_DATABASE__URL", url)
@@ -103,7 +106,7 @@ impl Log {
     async fn count_statements(&mut self, time: Duration) -> u64 {
         let end = Instant::now() + time;
         let mut count = 0;
-        while let Ok(true) = timeout_at(end, self.line_with(|line| line["target"] == "sqlx::query")).await {
+        while let Ok(true) = timeout_at(end, self.line_with(|line| line["target"] == STATEMENT_TARGET)).await {
             count += 1;
         }
         count

@@ -264,7 +264,9 @@ async fn a_stop_ends_the_round_without_asking_and_says_nothing_of_the_provider()
     let rig = rig(["a", "b"]);
     rig.mock("a").will([down()]);
     let journal = Arc::new(Notes::stopping_before("b"));
-    assert_eq!(summary(&rig.send(Offer { journal, ..offer(1) }).await), "a:UNAVAILABLE");
+    let round = rig.send(Offer { journal, ..offer(1) }).await;
+    assert_eq!(summary(&round), "a:UNAVAILABLE b(the round was ended)");
+    assert!(round.skipped[0].until.is_some(), "it could have carried the message");
     assert_eq!(rig.mock("b").calls(), 0);
     assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")));
 }
