@@ -84,7 +84,10 @@ impl Failure {
         {
             text.push_str(&format!("\n  {}: {}", violation.field, violation.description));
         }
+        // What tonic calls a connection that was lost in the middle of a call.
+        let is_cut_off = status.code() == Code::Unknown && std::error::Error::source(status).is_some();
         match status.code() {
+            _ if is_cut_off => Self::Unavailable(text),
             Code::InvalidArgument | Code::AlreadyExists | Code::OutOfRange | Code::FailedPrecondition => {
                 Self::Refused(text)
             }

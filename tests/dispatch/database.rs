@@ -82,6 +82,7 @@ async fn outage(processes: usize, setup: Setup, away_for: Duration) {
     gateway.answers.send_replace(true);
     for service in &services {
         service.wrote("outcomes are kept until the database is back").await;
+        until("it says that it is not ready", || async { !service.is_ready().await }).await;
     }
     sleep_until(back).await;
     postgres.restart(Mode::Fast).await.expect("it starts again");
@@ -89,6 +90,7 @@ async fn outage(processes: usize, setup: Setup, away_for: Duration) {
     for status in services[0].wait_for_all(&ids, Status::SuccessSent).await {
         assert_eq!(history(&status), ["1 ATTEMPT gateway ACCEPTED"]);
     }
+    until("it says that it is ready", || services[0].is_ready()).await;
     let more = services[0].send_all(emails("more", 5)).await;
     services[0].wait_for_all(&more, Status::SuccessSent).await;
     assert_eq!(gateway.counts(), (ids.len() + 5, ids.len() + 5), "something was sent twice");

@@ -141,3 +141,20 @@ async fn rejected_recipients_and_messages_never_open_a_circuit() {
     assert_eq!(second.inbox().count(), 0);
     app.finish().await;
 }
+
+#[tokio::test]
+async fn a_connection_that_was_closed_while_idle_costs_nothing() {
+    let (relay, gateway) = (relay("relay").await, gateway("gateway").await);
+    for setup in [Setup::new().smtp("provider", relay.address()), Setup::new().http("provider", &gateway.url())] {
+        let app = TestApp::start(&setup).await;
+        for nth in 0..3 {
+            let id = app.send(email_to(&format!("ada-{nth}@example.net"))).await;
+            let status = app.wait_for(&id, Status::SuccessSent).await;
+            assert_eq!(history(&status), ["1 ATTEMPT provider ACCEPTED"]);
+            relay.cut_connections();
+            gateway.cut_connections();
+        }
+        app.finish().await;
+    }
+    assert_eq!((relay.inbox().count(), gateway.inbox().count()), (3, 3));
+}

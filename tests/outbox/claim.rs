@@ -8,7 +8,7 @@ use std::{
 use postrider::{
     delivery::{Attempt, Class, Next, ProviderName, Round, Standing, Status, next},
     message::{MessageId, Priority, RecipientIndex, UnknownOutcome},
-    outbox::{ClaimRequest, Claimed, EventKind, MessageStatus},
+    outbox::{ClaimRequest, Claimed, EventKind, Holding, MessageStatus},
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -369,6 +369,20 @@ async fn a_message_that_kills_its_dispatcher_ends_in_front_of_a_person() {
     let takeover = |round| (EventKind::Takeover, Some(round), Some(Class::OutcomeUnknown));
     assert_eq!(rounds, [takeover(1), takeover(2), takeover(3)]);
     assert_eq!(after.events[0].verdicts.len(), 1, "it speaks for the recipients that were open");
+}
+
+#[tokio::test]
+async fn whoever_does_not_take_over_leaves_what_others_hold() {
+    let db = Database::new().await;
+    let held = claimed_one(&db, &Draft::default()).await;
+    let waiting = Draft::default().accept(&db.outbox, 1).await;
+    let_leases_run_out(&db).await;
+
+    let request = ClaimRequest { takes_over: false, ..request(10) };
+    let claimed = db.outbox.claim(&request).await.unwrap();
+    assert_eq!(claimed.iter().map(|one| one.lease.id).collect::<Vec<_>>(), waiting);
+    let holding = db.outbox.renew(&[held.lease], HOUR).await.unwrap();
+    assert!(matches!(holding[..], [(_, Holding::Held { .. })]), "{holding:?}");
 }
 
 #[tokio::test]

@@ -24,21 +24,15 @@ impl TestApp {
         // Building a client fails without a provider; another test may have installed it already.
         drop(rustls::crypto::ring::default_provider().install_default());
         let app = App::start(&setup.settings(&database)).await.unwrap_or_else(|error| panic!("{error}"));
-        Self { caller: Caller::of(app.address()), app: Some(app), database }
+        Self { caller: Caller::at(format!("http://{}", app.address())), app: Some(app), database }
     }
 
     /// Stops it, and checks that it left nothing taken.
-    pub async fn finish(self) {
-        let database = self.stop().await;
-        assert_eq!(database.count("pending where status = 'IN_PROCESS'").await, 0, "messages were left taken");
-    }
-
-    /// Stops it.
-    pub async fn stop(mut self) -> Arc<Database> {
+    pub async fn finish(mut self) {
         if let Some(app) = self.app.take() {
             app.stop().await;
         }
-        self.database.clone()
+        assert_eq!(self.database.count("pending where status = 'IN_PROCESS'").await, 0, "messages were left taken");
     }
 }
 

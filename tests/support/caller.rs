@@ -1,6 +1,6 @@
 //! Who calls a service under test: sends emails, and asks what became of them until it is what was hoped for.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use postrider::proto::v1::{
     Email, Event, GetStatusRequest, GetStatusResponse, Mailbox, OutcomeClass, SendEmailRequest, Status,
@@ -12,6 +12,7 @@ use tonic::{
     Code,
     transport::{Channel, Endpoint},
 };
+use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
 /// The longest that anything is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,12 +21,21 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Caller {
     client: EmailServiceClient<Channel>,
+    health: HealthClient<Channel>,
 }
 
 impl Caller {
-    pub fn of(address: SocketAddr) -> Self {
-        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
-        Self { client: EmailServiceClient::new(endpoint.connect_lazy()) }
+    /// Of the service at that URL.
+    pub fn at(url: String) -> Self {
+        let endpoint = Endpoint::from_shared(url).expect("a URL");
+        let channel = endpoint.connect_lazy();
+        Self { client: EmailServiceClient::new(channel.clone()), health: HealthClient::new(channel) }
+    }
+
+    /// Whether the service says that it is ready.
+    pub async fn is_ready(&self) -> bool {
+        let answer = self.health.clone().check(HealthCheckRequest::default()).await.expect("health is always told");
+        answer.into_inner().status() == ServingStatus::Serving
     }
 
     /// Sends, and gives the message's id. What may have been accepted is sent again, which its key makes safe.

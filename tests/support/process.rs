@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use secrecy::ExposeSecret;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
+    process::Child,
     sync::watch,
     time::timeout,
 };
@@ -17,6 +17,7 @@ use tokio::{
 use super::{
     caller::{Caller, PATIENCE},
     postgres::Database,
+    program::{address, postrider},
     setup::Setup,
 };
 
@@ -39,15 +40,8 @@ impl Process {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("postrider.toml");
         setup.write(database_url, &file);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
-        command.args(["serve", "--migrate", "--config"]).arg(&file).current_dir(folder.path()).env_clear();
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("the program starts");
+        let mut command = postrider(["serve".as_ref(), "--migrate".as_ref(), "--config".as_ref(), file.as_os_str()]);
+        let mut child = command.current_dir(folder.path()).stdout(Stdio::null()).spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
         let (publish, log) = watch::channel(String::new());
         tokio::spawn(async move {
@@ -58,10 +52,8 @@ impl Process {
                 });
             }
         });
-        let serving = line_with(&log, "\"serving\"").await;
-        let serving: serde_json::Value = serde_json::from_str(&serving).expect("a line is JSON");
-        let address = serving["address"].as_str().expect("its address").parse().expect("an address");
-        Self { child, caller: Caller::of(address), log, _folder: folder }
+        let url = address(&line_with(&log, "\"serving\"").await).expect("it says where it serves");
+        Self { child, caller: Caller::at(url), log, _folder: folder }
     }
 
     /// What it wrote so far.

@@ -139,8 +139,8 @@ pub async fn terminate(process: &mut Child) -> ExitStatus {
     timeout(Duration::from_secs(60), process.wait()).await.expect("it stops in time").expect("its status")
 }
 
-/// Where the log says that it serves.
-fn address(log: &str) -> Option<String> {
+/// Where the log says that it serves, as a URL.
+pub fn address(log: &str) -> Option<String> {
     let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut serving = lines.filter(|line| line["message"] == "serving");
     serving.next().and_then(|line| Some(format!("http://{}", line["address"].as_str()?)))
