@@ -232,6 +232,19 @@ async fn a_value_that_postgres_cannot_keep_is_refused_without_being_quoted() {
 }
 
 #[tokio::test]
+async fn a_database_that_refuses_us_says_nothing_of_the_message() {
+    let db = Database::new().await;
+    let new = Draft::default().new_message(&db.outbox);
+    for refusal in ["alter table idempotency rename to keys", "alter table keys rename to idempotency"] {
+        db.execute(refusal).await;
+        let answer = db.outbox.accept(std::slice::from_ref(&new)).await;
+        let is_there = refusal.ends_with("idempotency");
+        assert_eq!(matches!(answer, Err(OutboxError::NotSetUp(_))), !is_there, "{answer:?}");
+        assert_eq!(answer.is_ok(), is_there, "the same call may be made again");
+    }
+}
+
+#[tokio::test]
 async fn a_database_that_is_not_there_is_unavailable() {
     let db = Database::new().await;
     db.outbox.close().await;
