@@ -161,14 +161,7 @@ fn attempt(provider: &str, classes: &[Class]) -> Attempt {
 }
 
 fn policy() -> RetryPolicy {
-    RetryPolicy {
-        max_rounds: 3,
-        pause: 60 * SECOND,
-        growth: Growth::Linear,
-        ceiling: HOUR,
-        jitter: 0.0,
-        longest_wait: 3 * DAY,
-    }
+    RetryPolicy { max_rounds: 3, pause: 60 * SECOND, growth: Growth::Linear, ceiling: HOUR, jitter: 0.0 }
 }
 
 /// What a claimed message looks like to the transition function.
@@ -179,7 +172,7 @@ fn standing(claimed: &Claimed, recipients: u16) -> Standing {
         accepted_before: claimed.accepted_before,
         unknown_since: claimed.unknown_since,
         untried: claimed.untried,
-        cancel_requested: claimed.cancel_requested,
+        cancel_requested: false,
         expire_at: claimed.expire_at,
         give_up_at: claimed.give_up_at,
         unknown_outcome: claimed.unknown_outcome,

@@ -37,7 +37,8 @@ use crate::{
 /// provider for them would surprise whoever set them.
 ///
 /// As a [`tower::Service`] it takes an [`Offer`] and answers with the [`crate::delivery::Round`] that came of it. It
-/// has no error and is always ready. Its future must not be dropped while a provider is asked.
+/// has no error and is always ready. Whoever drops its future while a provider is asked
+/// cuts that send off, and has to take its outcome for unknown.
 #[derive(Clone)]
 pub struct Chain {
     name: Arc<str>,

@@ -26,8 +26,8 @@ pub struct Dispatch {
     /// How often a lease is renewed while a send lasts, 10 s by default; less than half the lease, so that one renewal
     /// may fail.
     pub lease_renewal: Duration,
-    /// The longest one attempt may take, 20 min by default. It must hold a provider's own timeouts, which tell better
-    /// how far an attempt came.
+    /// The time in which the attempts of one round must end, 20 min by default; waiting for a turn at a provider counts.
+    /// It must hold each provider's own timeouts, which tell better how far an attempt came.
     pub attempt_timeout: Duration,
     /// How many outcomes one settle writes at most, 100 by default. More: fewer statements, larger transactions.
     pub settle_size: usize,

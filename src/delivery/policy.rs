@@ -23,8 +23,6 @@ pub struct RetryPolicy {
     pub ceiling: Duration,
     /// How far a pause is moved at random, as a part of it: 0.1 makes 10 minutes anything from 9 to 11.
     pub jitter: f64,
-    /// How long a message may wait in all, from when it was first due.
-    pub longest_wait: Duration,
 }
 
 /// How the pause grows with the rounds.
@@ -146,7 +144,6 @@ impl From<&config::Retry> for RetryPolicy {
             },
             ceiling: retry.ceiling,
             jitter: retry.jitter,
-            longest_wait: retry.longest_wait,
         }
     }
 }

@@ -86,12 +86,12 @@ impl Leases {
     }
 
     /// Puts a lease on the list of those renewed.
-    pub(super) fn hold(&self, lease: Lease, until: OffsetDateTime, cancel_requested: bool) -> Hold {
+    pub(super) fn hold(&self, lease: Lease, until: OffsetDateTime) -> Hold {
         let held = Arc::new(HeldLease {
             lease,
             until: Mutex::new(until),
             lost: AtomicBool::new(false),
-            cancel_requested: AtomicBool::new(cancel_requested),
+            cancel_requested: AtomicBool::new(false),
         });
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(lease, held.clone());
         Hold { leases: self.clone(), held }

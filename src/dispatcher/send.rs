@@ -71,7 +71,7 @@ impl Sender {
             self.settler.release(claimed.lease).await;
             return;
         };
-        let hold = self.leases.hold(claimed.lease, claimed.leased_until, claimed.cancel_requested);
+        let hold = self.leases.hold(claimed.lease, claimed.leased_until);
         let open = claimed.open.clone().unwrap_or_else(|| message.email.recipients().map(|(index, _)| index).collect());
         if !can_be_told_apart(chain, &claimed, self.outbox.clock().now()) {
             self.give_to_a_person(&claimed, Status::FailedOutcomeUnknown, open).await;
@@ -100,8 +100,8 @@ impl Sender {
             self.settler.release(claimed.lease).await;
             return;
         }
-        let mut standing = standing(&claimed, open);
-        standing.cancel_requested |= hold.lease().cancel_requested();
+        // A claim hands out nothing that was called off, so only a renewal or a hand-over can have told of it.
+        let standing = Standing { cancel_requested: hold.lease().cancel_requested(), ..standing(&claimed, open) };
         self.settle(&claimed, &standing, round, journal.progress.written()).await;
     }
 
@@ -193,7 +193,7 @@ fn standing(claimed: &Claimed, open: Vec<RecipientIndex>) -> Standing {
         accepted_before: claimed.accepted_before,
         unknown_since: claimed.unknown_since,
         untried: claimed.untried,
-        cancel_requested: claimed.cancel_requested,
+        cancel_requested: false,
         expire_at: claimed.expire_at,
         give_up_at: claimed.give_up_at,
         unknown_outcome: claimed.unknown_outcome,

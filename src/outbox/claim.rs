@@ -199,7 +199,6 @@ impl Row {
             accepted_before: self.accepted_before,
             unknown_since: self.unknown_since,
             // What was called off is not claimed.
-            cancel_requested: false,
             expire_at: self.expire_at,
             give_up_at: self.give_up_at,
             unknown_outcome: if self.hold { UnknownOutcome::Hold } else { UnknownOutcome::Resend },

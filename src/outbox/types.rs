@@ -103,8 +103,6 @@ pub struct Claimed {
     pub accepted_before: bool,
     /// When the first attempt of unknown outcome began, if there was one.
     pub unknown_since: Option<OffsetDateTime>,
-    /// Whether somebody asked to call it off.
-    pub cancel_requested: bool,
     /// When it expires.
     pub expire_at: Option<OffsetDateTime>,
     /// When it has waited the allowed time.

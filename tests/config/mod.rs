@@ -233,7 +233,6 @@ fn the_retry_policy_is_as_the_settings_have_it() {
             growth: Growth::Exponential,
             ceiling: Duration::from_secs(7200),
             jitter: 0.1,
-            longest_wait: Duration::from_secs(3 * 24 * 60 * 60),
         }
     );
 }

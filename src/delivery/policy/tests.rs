@@ -9,14 +9,7 @@ const NOW: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn policy() -> RetryPolicy {
-    RetryPolicy {
-        max_rounds: 3,
-        pause: MINUTE,
-        growth: Growth::Linear,
-        ceiling: 60 * MINUTE,
-        jitter: 0.0,
-        longest_wait: 72 * 60 * MINUTE,
-    }
+    RetryPolicy { max_rounds: 3, pause: MINUTE, growth: Growth::Linear, ceiling: 60 * MINUTE, jitter: 0.0 }
 }
 
 fn standing(recipients: u16) -> Standing {
