@@ -6,7 +6,10 @@ use std::{path::PathBuf, time::Duration};
 
 use secrecy::SecretString;
 
-use super::section::{Section, Visitor};
+use super::{
+    section::{Section, Visitor},
+    value::Choice,
+};
 
 /// The Postgres database that holds the outbox.
 #[derive(Clone, Debug)]
@@ -24,6 +27,24 @@ pub struct Database {
     /// The longest wait for a connection, 5 s by default. Longer: calls wait out a longer shortage, and learn later
     /// that the database is away.
     pub acquire_timeout: Duration,
+    /// What is in front of Postgres: `session` (nothing, or a pooler that lends a connection for as long as it is open),
+    /// or `transaction` (a pooler that lends one for each transaction, like pgbouncer in its transaction mode). The
+    /// latter costs two more round trips a statement, and other processes' messages are found by poll alone.
+    pub pooling: Pooling,
+}
+
+/// For how long a connection to Postgres is one's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub enum Pooling {
+    /// As long as it is open.
+    Session,
+    /// For one transaction.
+    Transaction,
+}
+
+impl Choice for Pooling {
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(Pooling::Session, "session"), (Pooling::Transaction, "transaction")];
 }
 
 impl Default for Database {
@@ -34,6 +55,7 @@ impl Default for Database {
             schema: "postrider".into(),
             max_connections: 10,
             acquire_timeout: Duration::from_secs(5),
+            pooling: Pooling::Session,
         }
     }
 }
@@ -51,6 +73,7 @@ impl Section for Database {
                 self.acquire_timeout,
                 Duration::from_millis(100)..=Duration::from_secs(300),
             ),
+            pooling: v.any("pooling", self.pooling),
         }
     }
 }

@@ -38,7 +38,7 @@ use std::{
 
 pub use breaker::Breaker;
 pub use certificates::{CertificateError, read_certificates};
-pub use database::Database;
+pub use database::{Database, Pooling};
 pub use dispatch::Dispatch;
 pub use http_provider::HttpProvider;
 pub use policy::Policy;

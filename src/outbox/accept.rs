@@ -29,7 +29,7 @@ impl Outbox {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let lanes = self.lanes.of(&self.pool, messages).await?;
+        let lanes = self.lanes.of(&self.database, messages).await?;
         let mut answers: Vec<Option<Accepted>> = vec![None; messages.len()];
         for _ in 0..TRIES {
             let open: Vec<usize> = (0..messages.len()).filter(|&i| answers[i].is_none()).collect();
@@ -90,7 +90,7 @@ impl Outbox {
                 &columns.give_up_at,
                 content::VERSION
             )
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
         })
         .await?;
@@ -128,7 +128,7 @@ impl Outbox {
             &clients as _,
             &names as _
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&self.database)
         .await?;
         let mut winners = HashMap::new();
         for row in rows {

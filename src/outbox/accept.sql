@@ -129,7 +129,7 @@ stored as (
     returning id
 ),
 queued as (
-    insert into pending (id, lane, status, due_at, expire_at, give_up_at, hold)
+    insert into pending (id, lane, status, due_at, expire_at, give_up_at, hold, size_bytes)
     select
         input.id,
         input.lane,
@@ -137,9 +137,17 @@ queued as (
         least(input.send_at, input.expire_at, input.give_up_at),
         input.expire_at,
         input.give_up_at,
-        input.unknown_outcome = 'HOLD'
+        input.unknown_outcome = 'HOLD',
+        length(input.content)
     from input
     join stored on stored.id = input.id
+    returning id, status
+),
+counted as (
+    insert into tally (day, status, n)
+    select day_of(id), status, count(*)
+    from queued
+    group by day_of(id), status
 )
 select id as "id!"
 from fresh

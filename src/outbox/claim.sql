@@ -132,6 +132,7 @@ counted as (
         taken.expire_at,
         taken.give_up_at,
         taken.status = 'IN_PROCESS' as taken_over,
+        taken.status as status_before,
         taken.begun_at,
         coalesce(taken.unknown_since, taken.begun_at) as unknown_since,
         taken.rounds + cut.off as rounds,
@@ -161,6 +162,7 @@ judged as materialized (
         counted.expire_at,
         counted.give_up_at,
         counted.taken_over,
+        counted.status_before,
         counted.begun_at,
         counted.unknown_since,
         counted.rounds,
@@ -328,6 +330,19 @@ written as (
         where judged.reason in ('CANCELED', 'EXPIRED', 'GAVE_UP')
     ) as story
     order by id, step
+),
+tallied as (
+    insert into tally (day, status, n)
+    select day_of(id), status, sum(n)
+    from (
+        select id, status_before as status, -1 as n
+        from judged
+        union all
+        select id, coalesce(fate, 'IN_PROCESS'), 1
+        from judged
+    ) as change
+    group by day_of(id), status
+    having sum(n) <> 0
 )
 select
     judged.id as "id!",

@@ -82,7 +82,7 @@ impl Outbox {
             "#,
             &uuids
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&self.database)
         .await?;
         let mut found: HashMap<Uuid, Row> = rows.into_iter().map(|row| (row.id, row)).collect();
         let read = |id: MessageId| match found.remove(&id.as_uuid()) {

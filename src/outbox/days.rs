@@ -4,11 +4,15 @@
 
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::AssertSqlSafe;
 use time::{Date, OffsetDateTime, Time, macros::format_description};
 use uuid::Uuid;
 
-use super::{Outbox, OutboxError, error::has_code};
+use super::{
+    Outbox, OutboxError,
+    database::{Begun, Database},
+    error::has_code,
+};
 
 /// The tables that are partitioned by day, and the settings of a day's table.
 ///
@@ -109,12 +113,10 @@ impl Outbox {
         if missing.is_empty() {
             return Ok(0);
         }
-        let mut connection = self.connection_for_tables().await?;
         let mut made = 0;
         for day in missing {
-            made += usize::from(make_patiently(&mut connection, day).await?);
+            made += usize::from(make_patiently(&self.database, day).await?);
         }
-        connection.close().await?;
         Ok(made)
     }
 
@@ -138,7 +140,7 @@ impl Outbox {
             order by right(day.relname, 8)
             "#
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&self.database)
         .await?;
         let tables = rows.into_iter().filter_map(|row| {
             let (parent, _) = TABLES.into_iter().find(|(parent, _)| *parent == row.parent)?;
@@ -151,21 +153,18 @@ impl Outbox {
         });
         Ok(tables.collect())
     }
+}
 
-    /// A connection on which no change of tables waits for long.
-    pub(super) async fn connection_for_tables(&self) -> Result<PgConnection, OutboxError> {
-        let mut connection = self.connection_apart().await?;
-        let sql = format!("set lock_timeout = {}", LOCK_TIMEOUT.as_millis());
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await?;
-        Ok(connection)
-    }
+/// A transaction in which no change of tables waits for long.
+pub(super) async fn begin(database: &Database) -> sqlx::Result<Begun> {
+    database.begin(&format!("set local lock_timeout = {};", LOCK_TIMEOUT.as_millis())).await
 }
 
 /// Makes the tables of a day, stepping back for others as often as needed.
-async fn make_patiently(connection: &mut PgConnection, day: Day) -> Result<bool, OutboxError> {
+async fn make_patiently(database: &Database, day: Day) -> Result<bool, OutboxError> {
     let mut tries = 1;
     loop {
-        match make(connection, day).await {
+        match make(database, day).await {
             Err(error) if tries < TRIES && has_code(&error, &["55P03", "40P01"]) => tries += 1,
             result => return Ok(result?),
         }
@@ -174,9 +173,9 @@ async fn make_patiently(connection: &mut PgConnection, day: Day) -> Result<bool,
 }
 
 /// Makes the tables of a day in one transaction; `false` if they were there.
-async fn make(connection: &mut PgConnection, day: Day) -> sqlx::Result<bool> {
-    let mut transaction = connection.begin().await?;
-    sqlx::query!("select pg_advisory_xact_lock($1)", ADVISORY_LOCK).execute(&mut *transaction).await?;
+async fn make(database: &Database, day: Day) -> sqlx::Result<bool> {
+    let mut transaction = begin(database).await?;
+    sqlx::query!("select pg_advisory_xact_lock($1)", ADVISORY_LOCK).execute(&mut transaction).await?;
     let mut made = false;
     for (parent, settings) in TABLES {
         let table = day.table(parent);
@@ -192,7 +191,7 @@ async fn make(connection: &mut PgConnection, day: Day) -> sqlx::Result<bool> {
             parent,
             table
         )
-        .fetch_one(&mut *transaction)
+        .fetch_one(&mut transaction)
         .await?;
         if is_there {
             continue;
@@ -202,7 +201,7 @@ async fn make(connection: &mut PgConnection, day: Day) -> sqlx::Result<bool> {
             "create table {table} (like {parent} including all) with ({settings});
              alter table {parent} attach partition {table} for values from ('{from}') to ('{to}')"
         );
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await?;
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut transaction).await?;
         made = true;
     }
     transaction.commit().await?;

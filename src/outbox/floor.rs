@@ -2,11 +2,13 @@
 //!
 //! Exists for the benchmark only: nothing here is called by a service.
 
-use sqlx::{AssertSqlSafe, Connection, PgPool, postgres::PgPoolOptions};
+use sqlx::{AssertSqlSafe, Connection};
 use uuid::Uuid;
 
-use super::{Outbox, OutboxError, connect::quoted};
-use crate::config;
+use super::{
+    Outbox, OutboxError,
+    database::{Database, quoted},
+};
 
 /// How the name of every schema begins that [`Outbox::drop_benchmark`] may drop.
 pub const BENCHMARK_SCHEMA: &str = "postrider_bench_";
@@ -16,22 +18,18 @@ pub const STATEMENT_TARGET: &str = "sqlx::query";
 
 /// A table of two columns, and the least that accepting a message could cost: one row in it.
 pub struct Floor {
-    pool: PgPool,
+    database: Database,
 }
 
 impl Floor {
-    /// Makes the table. The pool is as large as the outbox's own, and leaves out what a plain insert can do without.
-    pub async fn new(outbox: &Outbox, settings: &config::Database) -> Result<Self, OutboxError> {
-        let pool = PgPoolOptions::new()
-            .max_connections(settings.max_connections)
-            .acquire_timeout(settings.acquire_timeout)
-            .test_before_acquire(false)
-            .connect_lazy_with(outbox.apart.clone());
+    /// Makes the table. The connections are the outbox's own.
+    pub async fn new(outbox: &Outbox) -> Result<Self, OutboxError> {
+        let database = outbox.database.clone();
         // No migration makes it, so that the statements on it cannot be checked when this is compiled.
         sqlx::query("create table if not exists floor (id uuid primary key, content bytea not null)")
-            .execute(&pool)
+            .execute(&database)
             .await?;
-        Ok(Self { pool })
+        Ok(Self { database })
     }
 
     /// Commits one row.
@@ -39,7 +37,7 @@ impl Floor {
         sqlx::query("insert into floor (id, content) values ($1, $2)")
             .bind(Uuid::now_v7())
             .bind(content)
-            .execute(&self.pool)
+            .execute(&self.database)
             .await?;
         Ok(())
     }
@@ -48,14 +46,15 @@ impl Floor {
 impl Outbox {
     /// How many messages still need something.
     pub async fn count_pending(&self) -> Result<u64, OutboxError> {
-        let count = sqlx::query_scalar!(r#"select count(*) as "count!" from pending"#).fetch_one(&self.pool).await?;
+        let count =
+            sqlx::query_scalar!(r#"select count(*) as "count!" from pending"#).fetch_one(&self.database).await?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
 
     /// How many messages are SUCCESS_SENT.
     pub async fn count_sent(&self) -> Result<u64, OutboxError> {
         let count = sqlx::query_scalar!(r#"select count(*) as "count!" from event where status = 'SUCCESS_SENT'"#)
-            .fetch_one(&self.pool)
+            .fetch_one(&self.database)
             .await?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
@@ -64,7 +63,7 @@ impl Outbox {
     pub async fn wal_bytes(&self) -> Result<u64, OutboxError> {
         let bytes =
             sqlx::query_scalar!(r#"select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint as "bytes!""#)
-                .fetch_one(&self.pool)
+                .fetch_one(&self.database)
                 .await?;
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
@@ -73,7 +72,7 @@ impl Outbox {
     pub async fn server_version(&self) -> Result<String, OutboxError> {
         let version =
             sqlx::query_scalar!(r#"select split_part(current_setting('server_version'), ' ', 1) as "version!""#)
-                .fetch_one(&self.pool)
+                .fetch_one(&self.database)
                 .await?;
         Ok(version)
     }
@@ -83,7 +82,7 @@ impl Outbox {
         if !self.schema.starts_with(BENCHMARK_SCHEMA) {
             return Err(OutboxError::Refused(format!("{} is not a schema of the benchmark", self.schema)));
         }
-        let mut connection = self.connection_apart().await?;
+        let mut connection = self.database.connection_apart().await?;
         // Without its notice of how much goes with it.
         let sql = format!("set client_min_messages = warning; drop schema if exists {} cascade", quoted(&self.schema));
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await?;

@@ -58,7 +58,7 @@ impl Outbox {
                 &columns.offered as _,
                 &columns.verdicts as _
             )
-            .fetch_optional(&self.pool)
+            .fetch_optional(&self.database)
             .await
         })
         .await?;

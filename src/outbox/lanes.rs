@@ -7,10 +7,7 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-use sqlx::PgPool;
-
-use super::error::repeat;
-use super::{NewMessage, OutboxError};
+use super::{NewMessage, OutboxError, database::Database, error::repeat};
 use crate::message::{ClientId, Priority};
 
 /// What tells a lane from another.
@@ -24,13 +21,13 @@ pub(super) struct Lanes {
 
 impl Lanes {
     /// The lane of each message, in their order. A lane met for the first time costs two statements.
-    pub(super) async fn of(&self, pool: &PgPool, messages: &[NewMessage]) -> Result<Vec<i32>, OutboxError> {
+    pub(super) async fn of(&self, database: &Database, messages: &[NewMessage]) -> Result<Vec<i32>, OutboxError> {
         let keys: Vec<Key> = messages.iter().map(key).collect();
         if let Some(lanes) = self.recall(&keys) {
             return Ok(lanes);
         }
         let wanted: BTreeSet<&Key> = keys.iter().collect();
-        let found = find_or_make(pool, &wanted).await?;
+        let found = find_or_make(database, &wanted).await?;
         self.known.write().unwrap_or_else(PoisonError::into_inner).extend(found);
         self.recall(&keys).ok_or_else(|| OutboxError::Unreadable("a lane that was made is not there".into()))
     }
@@ -46,7 +43,7 @@ fn key(new: &NewMessage) -> Key {
 }
 
 /// Sorted, so that two processes that meet the same lanes do not wait for each other in a circle.
-async fn find_or_make(pool: &PgPool, wanted: &BTreeSet<&Key>) -> Result<Vec<(Key, i32)>, OutboxError> {
+async fn find_or_make(database: &Database, wanted: &BTreeSet<&Key>) -> Result<Vec<(Key, i32)>, OutboxError> {
     let chains: Vec<&str> = wanted.iter().map(|(chain, ..)| chain.as_str()).collect();
     let priorities: Vec<&str> = wanted.iter().map(|(_, priority, _)| priority.as_str()).collect();
     let clients: Vec<&str> = wanted.iter().map(|(.., client)| client.as_str()).collect();
@@ -69,7 +66,7 @@ async fn find_or_make(pool: &PgPool, wanted: &BTreeSet<&Key>) -> Result<Vec<(Key
             &priorities as _,
             &clients as _
         )
-        .execute(pool)
+        .execute(database)
         .await
     })
     .await?;
@@ -86,7 +83,7 @@ async fn find_or_make(pool: &PgPool, wanted: &BTreeSet<&Key>) -> Result<Vec<(Key
         &priorities as _,
         &clients as _
     )
-    .fetch_all(pool)
+    .fetch_all(database)
     .await?;
     rows.into_iter()
         .map(|row| {

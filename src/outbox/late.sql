@@ -92,6 +92,7 @@ heard as materialized (
 turned as materialized (
     select
         unfinished.id,
+        unfinished.status,
         unfinished.rounds,
         unfinished.attempts,
         rest.still_open,
@@ -132,6 +133,20 @@ narrowed as (
     from turned
     where pending.id = turned.id
         and not turned.is_sent
+),
+tallied as (
+    insert into tally (day, status, n)
+    select day_of(id), status, sum(n)
+    from (
+        select id, status, -1 as n
+        from turned
+        where is_sent
+        union all
+        select id, 'SUCCESS_SENT', 1
+        from turned
+        where is_sent
+    ) as change
+    group by day_of(id), status
 ),
 written as (
     insert into event (

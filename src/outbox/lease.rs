@@ -34,7 +34,7 @@ impl Outbox {
                 &tokens,
                 interval(length)
             )
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
         })
         .await?;
@@ -58,7 +58,7 @@ impl Outbox {
     pub async fn postpone(&self, leases: &[Lease], pause: Duration) -> Result<u64, OutboxError> {
         let (ids, tokens) = columns(leases);
         let released = repeat(|| async {
-            sqlx::query!(
+            sqlx::query_scalar!(
                 r#"
                 with held as materialized (
                     select pending.id
@@ -68,30 +68,47 @@ impl Outbox {
                         and pending.token = lease.token
                     order by pending.id
                     for update of pending
+                ),
+                released as (
+                    update pending
+                    set
+                        status = case when pending.attempts = 0 then 'NOT_YET_SENT' else 'REQUIRED_RESEND' end::status,
+                        -- Called off in the meantime: the next claim sees to it at once.
+                        due_at = case
+                            when pending.cancel_requested then now()
+                            else least(now() + $3::interval, pending.expire_at, pending.give_up_at)
+                        end,
+                        token = null,
+                        begun_at = null,
+                        provider = case when pending.ask_first then pending.provider end
+                    from held
+                    where pending.id = held.id
+                    returning pending.id, pending.status
+                ),
+                tallied as (
+                    insert into tally (day, status, n)
+                    select day_of(id), status, sum(n)
+                    from (
+                        select id, 'IN_PROCESS'::status as status, -1 as n
+                        from released
+                        union all
+                        select id, status, 1
+                        from released
+                    ) as change
+                    group by day_of(id), status
                 )
-                update pending
-                set
-                    status = case when pending.attempts = 0 then 'NOT_YET_SENT' else 'REQUIRED_RESEND' end::status,
-                    -- Called off in the meantime: the next claim sees to it at once.
-                    due_at = case
-                        when pending.cancel_requested then now()
-                        else least(now() + $3::interval, pending.expire_at, pending.give_up_at)
-                    end,
-                    token = null,
-                    begun_at = null,
-                    provider = case when pending.ask_first then pending.provider end
-                from held
-                where pending.id = held.id
+                select count(*) as "count!"
+                from released
                 "#,
                 &ids,
                 &tokens,
                 interval(pause)
             )
-            .execute(&self.pool)
+            .fetch_one(&self.database)
             .await
         })
         .await?;
-        Ok(released.rows_affected())
+        Ok(u64::try_from(released).unwrap_or(0))
     }
 }
 

@@ -8,6 +8,7 @@ mod attempts;
 mod claim;
 mod connect;
 mod content;
+mod database;
 mod days;
 mod error;
 mod floor;
@@ -22,9 +23,8 @@ mod types;
 
 use std::sync::Arc;
 
-use sqlx::{PgPool, postgres::PgConnectOptions};
-
 use crate::message::Clock;
+use database::Database;
 use lanes::Lanes;
 
 pub use floor::{BENCHMARK_SCHEMA, Floor, STATEMENT_TARGET};
@@ -38,10 +38,8 @@ pub use types::{
 /// Every call is one statement (two where it says so) that commits by itself: no transaction is held between calls.
 #[derive(Clone)]
 pub struct Outbox {
-    pool: PgPool,
+    database: Database,
     clock: Clock,
     lanes: Arc<Lanes>,
     schema: Arc<str>,
-    /// How to connect apart from the pool, for what changes the session or the tables.
-    apart: PgConnectOptions,
 }

@@ -57,7 +57,7 @@ impl Outbox {
     ) -> Result<Vec<MessageStatus>, OutboxError> {
         let uuids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
         let rows = sqlx::query_file_as!(Row, "src/outbox/status.sql", &uuids, client.map(ClientId::as_str))
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await?;
         let mut statuses: Vec<MessageStatus> = Vec::new();
         for row in rows {

@@ -57,7 +57,7 @@ impl Outbox {
                     interval(retention.unresolved),
                     i64::from(retention.batch)
                 )
-                .fetch_one(&self.pool)
+                .fetch_one(&self.database)
                 .await
             })
             .await?;
@@ -79,13 +79,13 @@ impl Outbox {
             day.first_id(),
             day.plus(1).first_id()
         );
-        Ok(is_empty.fetch_one(&self.pool).await?)
+        Ok(is_empty.fetch_one(&self.database).await?)
     }
 
     /// Drops a day's tables. Steps back where somebody still reads them, or another process is at it: the next time
     /// will do.
     async fn drop_day(&self, day: Day, tables: &[&DayTable]) -> Result<(), OutboxError> {
-        let mut connection = self.connection_for_tables().await?;
+        let mut connection = self.database.connection_apart().await?;
         let dropped = drop_tables(&mut connection, day, tables).await;
         connection.close().await?;
         match dropped {

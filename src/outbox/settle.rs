@@ -71,7 +71,7 @@ impl Outbox {
                 &columns.offered as _,
                 &columns.verdicts as _
             )
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
         })
         .await?;
@@ -118,7 +118,7 @@ impl Outbox {
                 &columns.offered as _,
                 &columns.verdicts as _
             )
-            .fetch_all(&self.pool)
+            .fetch_all(&self.database)
             .await
         })
         .await?;

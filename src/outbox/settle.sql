@@ -254,6 +254,24 @@ moved as (
     from after
     where pending.id = after.id
         and not after.is_finished
+    returning pending.id, pending.status
+),
+tallied as (
+    insert into tally (day, status, n)
+    select day_of(id), status, sum(n)
+    from (
+        select id, 'IN_PROCESS'::status as status, -1 as n
+        from after
+        union all
+        select id, status, 1
+        from moved
+        union all
+        select id, next_status, 1
+        from after
+        where is_finished
+    ) as change
+    group by day_of(id), status
+    having sum(n) <> 0
 ),
 written as (
     insert into event (

@@ -27,7 +27,7 @@ pub(super) async fn run(testbed: &Testbed<'_>) -> Result<Vec<Line>, BenchError> 
 }
 
 async fn compare_all(testbed: &Testbed<'_>, tables: &Tables) -> Result<Vec<Line>, BenchError> {
-    let floor = BareServer::start(Work::Insert(Floor::new(&tables.outbox, &tables.settings.database).await?)).await?;
+    let floor = BareServer::start(Work::Insert(Floor::new(&tables.outbox).await?)).await?;
     let app = App::start(&tables.settings).await?;
     let scale = testbed.scale;
     let mut lines = Vec::new();

@@ -1,0 +1,61 @@
+-- Counts by status that cost nothing to ask for, who is there, and how large a message is.
+--
+-- Why: counting rows takes longer the more messages there are; each change of status leaves a difference here instead.
+-- A dispatcher that claims has to know how much memory the contents will take, which are in another table. And who
+-- shares an outbox with others has to know of them.
+--
+-- Safe while an older version runs: it writes neither differences nor presence, so that counts are exact once every
+-- process is of this version and `tally` was made anew, which this migration does for the messages there are.
+
+-- By how many the number of messages of a day (that of their ids) in a status has changed. Only ever appended to by
+-- those who change a status, in the same statement; folded in the background. What there is of a status is the sum.
+create table tally (
+    day date not null,
+    status status not null,
+    n bigint not null
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_insert_scale_factor = 0,
+    autovacuum_vacuum_insert_threshold = 10000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = false
+);
+
+-- The day of a message's id in UTC: its first 48 bits are milliseconds since 1970.
+create function day_of(id uuid) returns date
+language sql immutable strict parallel safe
+as $$
+    select date '1970-01-01' + (
+        ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint / 86400000
+    )::integer
+$$;
+
+insert into tally (day, status, n)
+select day_of(id), status, count(*)
+from pending
+group by day_of(id), status
+union all
+select day_of(message_id), status, count(*)
+from event
+where status is not null
+group by day_of(message_id), status;
+
+-- The processes that share this outbox, each for as long as it says so now and then.
+create table dispatcher (
+    id uuid primary key,
+    -- When it started, and when it last said that it is there.
+    started_at timestamptz not null,
+    seen_at timestamptz not null,
+    version text not null,
+    -- What it does: 'api', 'dispatch', 'maintain'.
+    roles text[] not null,
+    -- The chains of its settings.
+    chains text[] not null
+) with (vacuum_truncate = false);
+
+-- How many bytes its content has.
+alter table pending add column size_bytes bigint not null default 0;
+
+-- Keys are removed after the messages of their day.
+create index idempotency_message on idempotency (message_id);

@@ -1,0 +1,288 @@
+//! How a statement comes to Postgres: over connections that keep their settings, or through a pooler that lends one for
+//! each transaction.
+//!
+//! Owns what a session and a transaction begin with; knows no table.
+
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+
+use futures_util::{
+    FutureExt as _, StreamExt as _, TryStreamExt as _,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use secrecy::{ExposeSecret, SecretString};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection as _, Describe, Either, Execute, Executor, PgConnection, PgPool,
+    Postgres, SqlStr, Transaction,
+    error::BoxDynError,
+    postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgQueryResult, PgRow, PgStatement, PgTypeInfo},
+};
+
+use super::OutboxError;
+use crate::config::{self, Pooling};
+
+/// A connection that was used this recently is taken for alive; another is asked before it is used.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What every session or transaction begins with, besides the schema.
+const SETTINGS: [(&str, &str); 5] = [
+    // A plan made once for all would be made while the tables are empty and then be kept: it reads everything, and
+    // every day's partition.
+    ("plan_cache_mode", "force_custom_plan"),
+    // Whoever takes the first of many rows in order must not gather and sort all of them, which looks cheap for as long
+    // as Postgres has not noticed how many there are. Nor is a statement of a millisecond worth compiling.
+    ("enable_bitmapscan", "off"),
+    ("jit", "off"),
+    // What was answered is committed, whatever the server's default.
+    ("synchronous_commit", "on"),
+    ("default_transaction_isolation", "\"read committed\""),
+];
+
+/// The database as the outbox's statements see it: an executor that makes each a transaction of its own.
+///
+/// Behind a pooler that lends a connection for a transaction, statements have no names (another client's may be on
+/// the same connection) and the settings come with each transaction. Either way nothing is left behind in a session.
+#[derive(Clone)]
+pub(super) struct Database {
+    pool: PgPool,
+    options: PgConnectOptions,
+    pooling: Pooling,
+    settings: Arc<str>,
+}
+
+impl Database {
+    /// The database at `url`; nothing is connected yet.
+    pub(super) fn new(settings: &config::Database, url: &SecretString) -> Result<Self, OutboxError> {
+        // The error of a URL that cannot be parsed is not passed on: it may hold the password.
+        let options = PgConnectOptions::from_str(url.expose_secret())
+            .map_err(|_| OutboxError::Refused("the database's URL cannot be parsed".into()))?
+            .application_name("postrider")
+            // A pooler does not know it, and no number here is a float.
+            .extra_float_digits(None);
+        let begins = begins(settings);
+        let at_connect: Arc<str> = match settings.pooling {
+            Pooling::Session => begins.as_str().into(),
+            Pooling::Transaction => "".into(),
+        };
+        let pool = PgPoolOptions::new()
+            .max_connections(settings.max_connections)
+            .acquire_timeout(settings.acquire_timeout)
+            .test_before_acquire(false)
+            .before_acquire(|connection, about| {
+                Box::pin(async move { Ok(about.idle_for < FRESH || connection.ping().await.is_ok()) })
+            })
+            .after_connect(move |connection, _| {
+                let sql = at_connect.clone();
+                Box::pin(async move { execute(connection, &sql).await })
+            })
+            .connect_lazy_with(options.clone());
+        Ok(Self { pool, options, pooling: settings.pooling, settings: begins.into() })
+    }
+
+    /// The schema's settings on a connection beside the pool, for what cannot be part of a transaction.
+    pub(super) async fn connection_apart(&self) -> Result<PgConnection, OutboxError> {
+        let mut connection = self.options.connect().await?;
+        if self.pooling == Pooling::Session {
+            execute(&mut connection, &self.settings).await?;
+        }
+        Ok(connection)
+    }
+
+    /// A transaction of several statements, on a connection of the pool; `with` holds more settings for it, each ended
+    /// by a semicolon. Dropped without [`Begun::commit`] it leaves nothing behind.
+    pub(super) async fn begin(&self, with: &str) -> sqlx::Result<Begun> {
+        let sql = match self.pooling {
+            Pooling::Session => format!("begin; {with}"),
+            Pooling::Transaction => format!("begin; {} {with}", local(&self.settings)),
+        };
+        let transaction = self.pool.begin_with(AssertSqlSafe(sql)).await?;
+        Ok(Begun { transaction, pooling: self.pooling })
+    }
+
+    /// Gives the connections back. Statements made afterwards fail.
+    pub(super) async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Whether a session lasts from one transaction to the next.
+    pub(super) fn keeps_sessions(&self) -> bool {
+        self.pooling == Pooling::Session
+    }
+
+    async fn in_transaction<'q, E>(&self, query: E) -> sqlx::Result<Vec<Either<PgQueryResult, PgRow>>>
+    where
+        E: 'q + Execute<'q, Postgres>,
+    {
+        let mut begun = self.begin("").await?;
+        let answer = begun.fetch_many(query).try_collect().await?;
+        begun.commit().await?;
+        Ok(answer)
+    }
+}
+
+/// The settings as statements, each ended by a semicolon.
+fn begins(settings: &config::Database) -> String {
+    let schema = quoted(&settings.schema);
+    let all = [("search_path", schema.as_str())].into_iter().chain(SETTINGS);
+    all.map(|(name, value)| format!("set {name} = {value};")).collect::<Vec<_>>().join(" ")
+}
+
+/// The same for the present transaction alone.
+fn local(settings: &str) -> String {
+    settings.replace("set ", "set local ")
+}
+
+/// A name as SQL reads it, whatever it contains.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+async fn execute(connection: &mut PgConnection, sql: &str) -> sqlx::Result<()> {
+    if sql.is_empty() {
+        return Ok(());
+    }
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.map(drop)
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("pooling", &self.pooling).finish_non_exhaustive()
+    }
+}
+
+/// A transaction under way.
+#[derive(Debug)]
+pub(super) struct Begun {
+    transaction: Transaction<'static, Postgres>,
+    pooling: Pooling,
+}
+
+impl Begun {
+    /// The connection, for what brings its own statements. What it prepares under a name has to be forgotten before
+    /// the transaction ends: see [`Begun::forget_names`].
+    pub(super) fn connection(&mut self) -> &mut PgConnection {
+        &mut self.transaction
+    }
+
+    /// Forgets the statements that were prepared on this connection under a name, where others may use it next.
+    pub(super) async fn forget_names(&mut self) -> sqlx::Result<()> {
+        if self.pooling == Pooling::Transaction {
+            self.transaction.clear_cached_statements().await?;
+        }
+        Ok(())
+    }
+
+    /// Commits.
+    pub(super) async fn commit(self) -> sqlx::Result<()> {
+        self.transaction.commit().await
+    }
+}
+
+/// A statement without a name.
+struct Unnamed<E>(E);
+
+impl<'q, E: Execute<'q, Postgres>> Execute<'q, Postgres> for Unnamed<E> {
+    fn sql(self) -> SqlStr {
+        self.0.sql()
+    }
+
+    fn statement(&self) -> Option<&PgStatement> {
+        self.0.statement()
+    }
+
+    fn take_arguments(&mut self) -> Result<Option<PgArguments>, BoxDynError> {
+        self.0.take_arguments()
+    }
+
+    fn persistent(&self) -> bool {
+        false
+    }
+}
+
+impl<'c> Executor<'c> for &'c mut Begun {
+    type Database = Postgres;
+
+    fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, sqlx::Result<Either<PgQueryResult, PgRow>>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        match self.pooling {
+            Pooling::Session => self.transaction.fetch_many(query),
+            Pooling::Transaction => self.transaction.fetch_many(Unnamed(query)),
+        }
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        match self.pooling {
+            Pooling::Session => self.transaction.fetch_optional(query),
+            Pooling::Transaction => self.transaction.fetch_optional(Unnamed(query)),
+        }
+    }
+
+    fn prepare_with<'e>(self, sql: SqlStr, parameters: &'e [PgTypeInfo]) -> BoxFuture<'e, sqlx::Result<PgStatement>>
+    where
+        'c: 'e,
+    {
+        self.transaction.prepare_with(sql, parameters)
+    }
+
+    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<Postgres>>>
+    where
+        'c: 'e,
+    {
+        self.transaction.describe(sql)
+    }
+}
+
+impl<'c> Executor<'c> for &'c Database {
+    type Database = Postgres;
+
+    fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, sqlx::Result<Either<PgQueryResult, PgRow>>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        match self.pooling {
+            Pooling::Session => self.pool.fetch_many(query),
+            // What is passed on is committed.
+            Pooling::Transaction => stream::once(self.in_transaction(query))
+                .map_ok(|answer| stream::iter(answer).map(Ok))
+                .try_flatten()
+                .boxed(),
+        }
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Postgres>,
+    {
+        match self.pooling {
+            Pooling::Session => self.pool.fetch_optional(query),
+            Pooling::Transaction => async move {
+                let answer = self.in_transaction(query).await?;
+                Ok(answer.into_iter().find_map(Either::right))
+            }
+            .boxed(),
+        }
+    }
+
+    fn prepare_with<'e>(self, sql: SqlStr, parameters: &'e [PgTypeInfo]) -> BoxFuture<'e, sqlx::Result<PgStatement>>
+    where
+        'c: 'e,
+    {
+        self.pool.prepare_with(sql, parameters)
+    }
+
+    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<Postgres>>>
+    where
+        'c: 'e,
+    {
+        self.pool.describe(sql)
+    }
+}
