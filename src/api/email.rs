@@ -6,7 +6,6 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::stream::Empty;
 use http::HeaderMap;
-use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
 
@@ -14,7 +13,7 @@ use super::{caller, from_proto, status, to_proto, waiting};
 use crate::{
     config::Retention,
     health::Board,
-    outbox::Outbox,
+    outbox::{Outbox, Wake},
     policy::Policy,
     proto::v1::{self as pb, email_service_server::EmailService},
 };
@@ -28,8 +27,8 @@ pub struct Backend {
     pub policy: Arc<Policy>,
     /// What keeps chains from sending.
     pub board: Board,
-    /// Notified after each commit of a new message, so that this process's dispatcher looks.
-    pub wake: Arc<Notify>,
+    /// Told after each commit of a new message, so that a dispatcher looks.
+    pub wake: Wake,
     /// How long a message may wait in all (`retry.longest_wait`).
     pub longest_wait: Duration,
     /// How long messages are kept.

@@ -147,8 +147,10 @@ impl EmailApi {
         let Backend { outbox, wake, .. } = self.backend.clone();
         let commit = async move {
             let accepted = outbox.accept(slice::from_ref(&message)).await?.pop();
-            if accepted == Some(Accepted::New) {
-                wake.notify_one();
+            if accepted == Some(Accepted::New)
+                && let Some(lane) = outbox.lane_of(&message)
+            {
+                wake.accepted(lane, message.send_at);
             }
             Ok(accepted)
         };

@@ -11,11 +11,7 @@ mod providers;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
-use tokio::{
-    net::TcpListener,
-    sync::{Notify, watch},
-    task::JoinHandle,
-};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -24,7 +20,7 @@ use crate::{
     delivery::RetryPolicy,
     dispatcher::Dispatcher,
     health::Board,
-    outbox::{Outbox, OutboxError},
+    outbox::{Outbox, OutboxError, Wake},
     policy::Policy,
 };
 
@@ -114,7 +110,7 @@ impl App {
 
         let board = Board::default();
         let chains = providers::build_chains(settings, &board, outbox.clock())?;
-        let wake = Arc::new(Notify::new());
+        let wake = Wake::new(outbox.clock().clone());
 
         let stop_sending = CancellationToken::new();
         let dispatcher = Dispatcher {

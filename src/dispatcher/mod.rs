@@ -3,21 +3,33 @@
 //! Owns leases, permits and the order of stopping. Decides nothing about a message (that is [`crate::delivery::next`])
 //! nor about a provider (that is [`crate::chain`]), and holds nothing of Postgres while a provider is spoken to.
 
+mod agenda;
 mod claims;
+mod contents;
 mod journal;
+mod lanes;
 mod leases;
 mod outage;
+mod places;
 mod send;
 mod settler;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{chain::Chain, config, delivery::RetryPolicy, outbox::Outbox};
+use crate::{
+    chain::Chain,
+    config,
+    delivery::RetryPolicy,
+    outbox::{Outbox, Wake},
+};
 
-use self::{claims::Claims, leases::Leases, outage::Outage, send::Sender, settler::Settler};
+use self::{
+    claims::Claims, contents::ContentBudget, leases::Leases, outage::Outage, places::Places, send::Sender,
+    settler::Settler,
+};
 
 /// How long the last outcomes may take to be written, at least: however short the drain is, they are what it is for.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -33,9 +45,9 @@ pub struct Dispatcher {
     pub settings: config::Dispatch,
     /// How often and how long a message is tried.
     pub retry: RetryPolicy,
-    /// Rung when a message of this process was accepted, so that it need not wait for the next poll.
-    pub wake: Arc<Notify>,
-    /// Whether the last claim found the database there.
+    /// Rung when a message was accepted, so that it need not wait for the next look.
+    pub wake: Wake,
+    /// Whether the last statement found the database there.
     pub database: watch::Sender<bool>,
 }
 
@@ -48,9 +60,11 @@ impl Dispatcher {
         let renewal = leases.clone().spawn_renewal(self.settings.lease_renewal);
         // Without the settler every outcome would be lost, and what was sent would be sent again.
         let unsettled = stop.child_token();
-        let settler = Settler::spawn(self.outbox.clone(), outage.clone(), &self.settings, unsettled.clone());
+        let (outbox, wake) = (self.outbox.clone(), self.wake.clone());
+        let settler = Settler::spawn(outbox, outage.clone(), wake, &self.settings, unsettled.clone());
         let tasks = TaskTracker::new();
         let abandon = CancellationToken::new();
+        let places = Places::new(self.settings.concurrency);
         let sender = Sender {
             outbox: self.outbox.clone(),
             chains: Arc::new(self.chains.clone()),
@@ -58,14 +72,14 @@ impl Dispatcher {
             attempt_timeout: self.settings.attempt_timeout,
             leases: leases.clone(),
             settler: settler.handle(),
+            places: places.clone(),
+            contents: ContentBudget::new(self.settings.content_bytes as u64),
+            claim_size: self.settings.claim_size,
             tasks: tasks.clone(),
             stop: unsettled.clone(),
             abandon: abandon.clone(),
         };
-        let permits = Arc::new(Semaphore::new(self.settings.concurrency));
-
-        let claims = Claims { dispatcher: &self, sender, outage, permits, tasks: tasks.clone(), others_until: None };
-        claims.run(&unsettled).await;
+        Claims::new(&self, sender, outage, places, tasks.clone()).run(&unsettled).await;
 
         tasks.close();
         if tokio::time::timeout(self.settings.drain_limit, tasks.wait()).await.is_err() {

@@ -1,14 +1,53 @@
 //! The lanes: messages of one chain, priority and client wait in one line.
 //!
-//! Owns the numbers that `pending` knows them by, remembered by every process; who goes next is decided by a claim.
+//! Owns the numbers that `pending` knows them by, remembered by every process, and whether a lane is paused. Who goes
+//! next is the dispatcher's to say.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::{PoisonError, RwLock},
 };
 
-use super::{NewMessage, OutboxError, database::Database, error::repeat};
+use super::{NewMessage, Outbox, OutboxError, database::Database, error::repeat};
 use crate::message::{ClientId, Priority};
+
+/// The number of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(i32);
+
+impl LaneId {
+    /// The lane of that number.
+    pub(crate) fn new(id: i32) -> Self {
+        Self(id)
+    }
+
+    /// Its number, as the tables have it.
+    pub(crate) fn as_i32(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for LaneId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Messages of one chain, priority and client: they wait in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// Its number.
+    pub id: LaneId,
+    /// The chain its messages are offered to.
+    pub chain: String,
+    /// Their priority.
+    pub priority: Priority,
+    /// Who sent them.
+    pub client: ClientId,
+    /// Whether an operator has paused it: nothing is claimed from it.
+    pub paused: bool,
+}
 
 /// What tells a lane from another.
 type Key = (String, Priority, ClientId);
@@ -17,6 +56,7 @@ type Key = (String, Priority, ClientId);
 #[derive(Default)]
 pub(super) struct Lanes {
     known: RwLock<BTreeMap<Key, i32>>,
+    paused: RwLock<BTreeSet<LaneId>>,
 }
 
 impl Lanes {
@@ -32,9 +72,26 @@ impl Lanes {
         self.recall(&keys).ok_or_else(|| OutboxError::Unreadable("a lane that was made is not there".into()))
     }
 
+    /// Takes in which lanes are paused, of all there are.
+    pub(super) fn note_paused(&self, paused: impl Iterator<Item = LaneId>) {
+        *self.paused.write().unwrap_or_else(PoisonError::into_inner) = paused.collect();
+    }
+
     fn recall(&self, keys: &[Key]) -> Option<Vec<i32>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         keys.iter().map(|key| known.get(key).copied()).collect()
+    }
+}
+
+impl Outbox {
+    /// The lane of a message that was accepted by this process; `None` if it was not.
+    pub fn lane_of(&self, message: &NewMessage) -> Option<LaneId> {
+        self.lanes.recall(&[key(message)])?.first().copied().map(LaneId)
+    }
+
+    /// Whether a lane was paused when this process last looked: a claim asks the database itself.
+    pub fn is_paused(&self, lane: LaneId) -> bool {
+        self.lanes.paused.read().unwrap_or_else(PoisonError::into_inner).contains(&lane)
     }
 }
 

@@ -16,10 +16,13 @@ mod hand_over;
 mod interval;
 mod lanes;
 mod lease;
+mod look;
 mod query;
+mod recover;
 mod retention;
 mod settle;
 mod types;
+mod wake;
 
 use std::sync::Arc;
 
@@ -27,11 +30,15 @@ use crate::message::Clock;
 use database::Database;
 use lanes::Lanes;
 
+pub use claim::{ClaimRequest, Claimed, Claims, LaneClaim, LaneFound, Rest};
 pub use floor::{BENCHMARK_SCHEMA, Floor, STATEMENT_TARGET};
+pub use lanes::{Lane, LaneId};
+pub use look::LaneSeen;
 pub use types::{
-    Accepted, ClaimRequest, Claimed, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage,
-    OutboxError, Settled, Settlement,
+    Accepted, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage, OutboxError, Settled,
+    Settlement,
 };
+pub use wake::{News, Wake};
 
 /// The outbox in Postgres. Cheap to clone: all clones share one pool of connections.
 ///

@@ -6,7 +6,7 @@ use postrider::{
     outbox::{Accepted, EventKind, Settlement},
 };
 
-use super::{Draft, attempt, let_leases_run_out, let_pauses_pass, request, settlement};
+use super::{Draft, attempt, claim, let_leases_run_out, let_pauses_pass, settlement};
 use crate::support::{postgres::Database, statements::StatementCounter};
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn the_number_of_statements_does_not_grow_with_the_messages() {
         statements.take();
         Draft::default().accept(&db.outbox, count).await;
         assert_eq!(statements.take(), 1, "accept of {count}");
-        let claimed = db.outbox.claim(&request(200)).await.unwrap();
+        let claimed = claim(&db.outbox, 200).await;
         assert_eq!((claimed.len(), statements.take()), (count, 1), "claim");
         let ids: Vec<MessageId> = claimed.iter().map(|one| one.lease.id).collect();
         let contents = db.outbox.contents(&ids).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_status_with_twenty_attempts_is_one_statement() {
     for _ in 0..10 {
         db.execute("update pending set rounds = 0").await;
         let_pauses_pass(&db).await;
-        for one in db.outbox.claim(&request(10)).await.unwrap() {
+        for one in claim(&db.outbox, 10).await {
             let attempts = vec![attempt("primary", &[Class::Unavailable; 2]), attempt("second", &[Class::Deferred; 2])];
             db.outbox.settle(&[settlement(&one, 2, attempts)]).await.unwrap();
         }
@@ -105,9 +105,9 @@ async fn a_status_with_twenty_attempts_is_one_statement() {
 async fn the_history_of_a_message_is_told_in_its_order() {
     let db = Database::new().await;
     let id = Draft::default().accept(&db.outbox, 1).await[0];
-    db.outbox.claim(&request(1)).await.unwrap();
+    claim(&db.outbox, 1).await;
     let_leases_run_out(&db).await;
-    let one = db.outbox.claim(&request(1)).await.unwrap().remove(0);
+    let one = claim(&db.outbox, 1).await.remove(0);
     db.outbox.settle(&[settlement(&one, 1, vec![attempt("primary", &[Class::Accepted])])]).await.unwrap();
     let status = db.outbox.status(&[id], None).await.unwrap().remove(0);
     let kinds: Vec<EventKind> = status.events.iter().map(|event| event.kind).collect();

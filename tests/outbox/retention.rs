@@ -9,7 +9,7 @@ use postrider::{
 use sqlx::Connection;
 use tokio::task::JoinSet;
 
-use super::{DAY, Draft, HOUR, attempt, request, settlement};
+use super::{DAY, Draft, HOUR, attempt, claim, settlement};
 use crate::support::postgres::Database;
 
 /// Makes the tables of a day long gone, as they were made then.
@@ -29,7 +29,7 @@ async fn slowly_aged(db: &Database, draft: &Draft, days_ago: u32, ended: u32, cl
     let id = Draft { age: days_ago * DAY, ..draft.clone() }.accept(&db.outbox, 1).await[0];
     db.execute("update pending set give_up_at = now() + interval '1 day'").await;
     if let Some(class) = class {
-        let claimed = db.outbox.claim(&request(1)).await.unwrap().remove(0);
+        let claimed = claim(&db.outbox, 1).await.remove(0);
         assert_eq!(claimed.lease.id, id);
         db.outbox.settle(&[settlement(&claimed, 1, vec![attempt("primary", &[class])])]).await.unwrap();
     }
@@ -147,7 +147,7 @@ async fn several_processes_clean_up_at_once() {
     Draft { age: 9 * DAY, ..Draft::keyed("k", "r") }.accept(&db.outbox, 1).await;
     Draft { age: 9 * DAY, ..Draft::default() }.accept(&db.outbox, count - 1).await;
     db.execute("update pending set give_up_at = now() + interval '1 day'").await;
-    for one in db.outbox.claim(&request(count)).await.unwrap() {
+    for one in claim(&db.outbox, count).await {
         db.outbox.settle(&[settlement(&one, 1, vec![attempt("primary", &[Class::Accepted])])]).await.unwrap();
     }
     db.execute("update event set finished_at = now() - interval '8 days'").await;

@@ -6,15 +6,11 @@ use postrider::{
     api::{Api, Backend, Readiness, ServeError},
     config::Settings,
     health::Board,
-    outbox::Outbox,
+    outbox::{Outbox, Wake},
     policy::Policy,
 };
 use sqlx::{Postgres, Transaction};
-use tokio::{
-    net::TcpListener,
-    sync::{Notify, oneshot},
-    task::JoinHandle,
-};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tonic::transport::{Channel, Endpoint};
 
 use super::postgres::Database;
@@ -22,7 +18,7 @@ use super::postgres::Database;
 /// A running service.
 pub struct Service {
     pub address: SocketAddr,
-    pub wake: Arc<Notify>,
+    pub wake: Wake,
     pub readiness: Readiness,
     pub database: Arc<Database>,
     stop: oneshot::Sender<()>,
@@ -52,12 +48,12 @@ pub async fn service_without_database() -> Service {
 async fn start(database: Arc<Database>, outbox: Outbox, change: impl FnOnce(&mut Settings)) -> Service {
     let mut settings = Settings::default();
     change(&mut settings);
-    let wake = Arc::new(Notify::new());
+    let wake = Wake::new(outbox.clock().clone());
     let api = Api::new(Backend {
         outbox,
         policy: Arc::new(Policy::new(&settings.policy)),
         board: Board::default(),
-        wake: Arc::clone(&wake),
+        wake: wake.clone(),
         longest_wait: settings.retry.longest_wait,
         retention: settings.retention.clone(),
     });
