@@ -22,9 +22,9 @@ use crate::{
     api::{Api, Backend, Readiness},
     config::{self, Settings},
     delivery::RetryPolicy,
-    dispatcher::Dispatcher,
+    dispatcher::{Dispatcher, Express},
     health::Board,
-    outbox::{Outbox, OutboxError},
+    outbox::{Intake, Outbox, OutboxError},
     policy::Policy,
 };
 
@@ -117,12 +117,17 @@ impl App {
         let wake = Arc::new(Notify::new());
 
         let stop_sending = CancellationToken::new();
+        let (openings, express) = Express::new(&settings.dispatch, &chains, stop_sending.clone());
+        let intake = {
+            let wake = wake.clone();
+            Intake::new(outbox.clone(), settings.server.waiting_bytes, Some(openings), move |_| wake.notify_one())
+        };
         let dispatcher = Dispatcher {
             outbox: outbox.clone(),
             chains,
             settings: settings.dispatch.clone(),
             retry: RetryPolicy::from(&settings.retry),
-            wake: wake.clone(),
+            wake,
             database: watch::Sender::new(true),
         };
         let database = dispatcher.database.subscribe();
@@ -134,7 +139,7 @@ impl App {
             outbox: outbox.clone(),
             policy: Arc::new(Policy::new(&settings.policy)),
             board: board.clone(),
-            wake,
+            intake,
             longest_wait: settings.retry.longest_wait,
             retention: settings.retention.clone(),
         });
@@ -145,7 +150,7 @@ impl App {
             address,
             board,
             outbox,
-            dispatcher: spawn(dispatcher.run(stop_sending.clone()), &failed),
+            dispatcher: spawn(dispatcher.run(express, stop_sending.clone()), &failed),
             maintenance: spawn(maintenance, &failed),
             api: spawn(while_it_runs(api, readiness), &failed),
             failed,

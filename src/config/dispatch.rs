@@ -15,6 +15,9 @@ pub struct Dispatch {
     /// How many messages one claim takes at most, 100 by default. More: fewer statements a message, and more that
     /// another process has to take over when this one dies.
     pub claim_size: usize,
+    /// Whether a message that this process accepts goes straight to a provider where nothing waits before it, on by
+    /// default. Off: each is claimed first, which takes longer and shares the work among processes more evenly.
+    pub express: bool,
     /// How long the dispatcher waits between two looks while there is work, 50 ms by default. Shorter: more statements.
     pub poll_shortest: Duration,
     /// How long it waits when nothing is due, 2 s by default. A message accepted by this process is seen at once; one
@@ -44,6 +47,7 @@ impl Default for Dispatch {
         Self {
             concurrency: 128,
             claim_size: 100,
+            express: true,
             poll_shortest: Duration::from_millis(50),
             poll_longest: Duration::from_secs(2),
             lease: Duration::from_secs(30),
@@ -62,6 +66,7 @@ impl Section for Dispatch {
         let (minute, hour, day) = (s(60), s(60 * 60), s(24 * 60 * 60));
         Self {
             concurrency: v.within("concurrency", self.concurrency, 1..=10_000),
+            express: v.any("express", self.express),
             claim_size: v.within("claim_size", self.claim_size, 1..=1000),
             poll_shortest: v.within("poll_shortest", self.poll_shortest, ms(1)..=minute),
             poll_longest: v.within("poll_longest", self.poll_longest, ms(1)..=hour),

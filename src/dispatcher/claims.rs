@@ -8,7 +8,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Dispatcher, outage::Outage, send::Sender};
+use super::{Dispatcher, express::Backlog, outage::Outage, send::Sender};
 use crate::{
     chain::Chain,
     outbox::{ClaimRequest, Claimed, OutboxError},
@@ -19,6 +19,7 @@ pub(super) struct Claims<'a> {
     pub(super) sender: Sender,
     pub(super) outage: Outage,
     pub(super) permits: Arc<Semaphore>,
+    pub(super) backlog: Arc<Backlog>,
     pub(super) tasks: TaskTracker,
     /// After an outage, until when others may renew their leases before they are taken over.
     pub(super) others_until: Option<Instant>,
@@ -37,6 +38,7 @@ impl Claims<'_> {
             // A claim is not abandoned half way: what it took would lie until its lease ran out.
             let claimed = self.claim(wanted).await;
             self.report(&claimed);
+            self.backlog.set(claimed.as_ref().map_or(true, |claimed| claimed.len() == wanted));
             match claimed {
                 Ok(claimed) if claimed.len() == wanted => {
                     self.spawn(claimed, permits);

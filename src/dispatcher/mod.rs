@@ -4,6 +4,7 @@
 //! nor about a provider (that is [`crate::chain`]), and holds nothing of Postgres while a provider is spoken to.
 
 mod claims;
+mod express;
 mod journal;
 mod leases;
 mod outage;
@@ -12,18 +13,18 @@ mod settler;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{chain::Chain, config, delivery::RetryPolicy, outbox::Outbox};
 
+pub use self::express::Express;
 use self::{claims::Claims, leases::Leases, outage::Outage, send::Sender, settler::Settler};
 
 /// How long the last outcomes may take to be written, at least: however short the drain is, they are what it is for.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// What a dispatcher works with.
-#[derive(Clone)]
 pub struct Dispatcher {
     /// Where messages come from and outcomes go to.
     pub outbox: Outbox,
@@ -40,9 +41,9 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Works until `stop` is cancelled (or outcomes can no longer be written), then drains: claims nothing more, lets what is under way finish within the
-    /// limit, and writes everything back. What was not begun by then is released, what was begun is of unknown outcome.
-    pub async fn run(self, stop: CancellationToken) {
+    /// Works until `stop` is cancelled (or outcomes can no longer be written), then drains: claims nothing more, lets what
+    /// is under way finish within the limit, and writes everything back. What was not begun by then is released, what was begun is of unknown outcome.
+    pub async fn run(self, express: Express, stop: CancellationToken) {
         let outage = Outage::default();
         let leases = Leases::new(self.outbox.clone(), outage.clone(), self.settings.lease);
         let renewal = leases.clone().spawn_renewal(self.settings.lease_renewal);
@@ -62,10 +63,16 @@ impl Dispatcher {
             stop: unsettled.clone(),
             abandon: abandon.clone(),
         };
-        let permits = Arc::new(Semaphore::new(self.settings.concurrency));
+        let (permits, backlog) = (express.permits.clone(), express.backlog.clone());
+        let express = tokio::spawn(express.run(sender.clone(), unsettled.clone()));
 
-        let claims = Claims { dispatcher: &self, sender, outage, permits, tasks: tasks.clone(), others_until: None };
+        let claims =
+            Claims { dispatcher: &self, sender, outage, permits, backlog, tasks: tasks.clone(), others_until: None };
         claims.run(&unsettled).await;
+
+        if let Err(error) = express.await {
+            tracing::error!(%error, "the express lane did not end well");
+        }
 
         tasks.close();
         if tokio::time::timeout(self.settings.drain_limit, tasks.wait()).await.is_err() {

@@ -66,7 +66,7 @@ impl Sender {
     }
 
     /// Offers one message to its chain and writes back what became of it.
-    async fn send(&self, claimed: Claimed, message: Arc<Message>) {
+    pub(super) async fn send(&self, claimed: Claimed, message: Arc<Message>) {
         let Some(chain) = self.chains.get(&claimed.chain) else {
             self.settler.release(claimed.lease).await;
             return;

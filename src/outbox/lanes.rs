@@ -21,8 +21,12 @@ pub(super) struct Lanes {
 
 impl Lanes {
     /// The lane of each message, in their order. A lane met for the first time costs two statements.
-    pub(super) async fn of(&self, database: &Database, messages: &[NewMessage]) -> Result<Vec<i32>, OutboxError> {
-        let keys: Vec<Key> = messages.iter().map(key).collect();
+    pub(super) async fn of<'a>(
+        &self,
+        database: &Database,
+        messages: impl IntoIterator<Item = &'a NewMessage>,
+    ) -> Result<Vec<i32>, OutboxError> {
+        let keys: Vec<Key> = messages.into_iter().map(key).collect();
         if let Some(lanes) = self.recall(&keys) {
             return Ok(lanes);
         }

@@ -13,9 +13,11 @@ mod days;
 mod error;
 mod floor;
 mod hand_over;
+mod intake;
 mod interval;
 mod lanes;
 mod lease;
+mod openings;
 mod query;
 mod retention;
 mod settle;
@@ -28,6 +30,8 @@ use database::Database;
 use lanes::Lanes;
 
 pub use floor::{BENCHMARK_SCHEMA, Floor, STATEMENT_TARGET};
+pub use intake::{Intake, IntakeError, Receipt};
+pub use openings::{Delivery, Openings};
 pub use types::{
     Accepted, ClaimRequest, Claimed, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage,
     OutboxError, Settled, Settlement,

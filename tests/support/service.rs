@@ -6,7 +6,7 @@ use postrider::{
     api::{Api, Backend, Readiness, ServeError},
     config::Settings,
     health::Board,
-    outbox::Outbox,
+    outbox::{Intake, Outbox},
     policy::Policy,
 };
 use sqlx::{Postgres, Transaction};
@@ -53,11 +53,13 @@ async fn start(database: Arc<Database>, outbox: Outbox, change: impl FnOnce(&mut
     let mut settings = Settings::default();
     change(&mut settings);
     let wake = Arc::new(Notify::new());
+    let woken = Arc::clone(&wake);
+    let intake = Intake::new(outbox.clone(), settings.server.waiting_bytes, None, move |_| woken.notify_one());
     let api = Api::new(Backend {
         outbox,
+        intake,
         policy: Arc::new(Policy::new(&settings.policy)),
         board: Board::default(),
-        wake: Arc::clone(&wake),
         longest_wait: settings.retry.longest_wait,
         retention: settings.retention.clone(),
     });
