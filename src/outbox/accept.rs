@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{
     Accepted, IdempotencyKey, NewMessage, Outbox, OutboxError,
     content::{self, unknown_outcome_word},
-    error::{repeat, unreadable},
+    error::unreadable,
     interval::interval,
 };
 use crate::{
@@ -64,7 +64,7 @@ impl Outbox {
         for _ in 0..TRIES {
             let open: Vec<usize> = (0..messages.len()).filter(|&i| answers[i].is_none()).collect();
             let rows: Vec<Row<'_>> = open.iter().map(|&i| row(i)).collect();
-            let fresh = repeat(|| self.store(&rows, ANY_TIME)).await?;
+            let fresh = self.database.repeat(|| self.store(&rows, ANY_TIME)).await?;
             let (won, lost): (Vec<_>, Vec<_>) =
                 open.into_iter().partition(|&i| fresh.contains(&messages[i].message.id.as_uuid()));
             for i in won {

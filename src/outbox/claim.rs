@@ -8,10 +8,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    ClaimRequest, Claimed, Lease, Outbox, OutboxError,
-    attempts::recipients,
-    error::{repeat, unreadable},
-    interval::interval,
+    ClaimRequest, Claimed, Lease, Outbox, OutboxError, attempts::recipients, error::unreadable, interval::interval,
 };
 use crate::{
     delivery::ProviderName,
@@ -127,9 +124,10 @@ impl Outbox {
     /// Gives rows that this process has claimed to a person.
     async fn set_aside(&self, leases: &[(Uuid, i64)]) -> Result<(), OutboxError> {
         let (ids, tokens): (Vec<Uuid>, Vec<i64>) = leases.iter().copied().unzip();
-        repeat(|| async {
-            sqlx::query!(
-                r#"
+        self.database
+            .repeat(|| async {
+                sqlx::query!(
+                    r#"
                 with failed as (
                     update pending
                     set
@@ -156,13 +154,13 @@ impl Outbox {
                 ) as change
                 group by day_of(id), status
                 "#,
-                &ids,
-                &tokens
-            )
-            .execute(&self.database)
-            .await
-        })
-        .await?;
+                    &ids,
+                    &tokens
+                )
+                .execute(&self.database)
+                .await
+            })
+            .await?;
         Ok(())
     }
 
@@ -174,24 +172,25 @@ impl Outbox {
         let tokens: Vec<i64> = (0..look.limit).map(|_| rand::random()).collect();
         let limit = i64::try_from(look.limit).unwrap_or(i64::MAX);
         let max_rounds = i32::try_from(look.max_rounds).unwrap_or(i32::MAX);
-        repeat(|| async {
-            sqlx::query_file_as!(
-                Row,
-                "src/outbox/claim.sql",
-                &look.chains as _,
-                &look.providers as _,
-                limit,
-                interval(look.lease),
-                &tokens,
-                max_rounds,
-                &look.idempotent as _,
-                look.only_ended,
-                look.takes_over
-            )
-            .fetch_all(&self.database)
+        self.database
+            .repeat(|| async {
+                sqlx::query_file_as!(
+                    Row,
+                    "src/outbox/claim.sql",
+                    &look.chains as _,
+                    &look.providers as _,
+                    limit,
+                    interval(look.lease),
+                    &tokens,
+                    max_rounds,
+                    &look.idempotent as _,
+                    look.only_ended,
+                    look.takes_over
+                )
+                .fetch_all(&self.database)
+                .await
+            })
             .await
-        })
-        .await
     }
 }
 

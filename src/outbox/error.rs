@@ -1,14 +1,10 @@
 //! What a database error means to the caller: sorted by what the caller does next.
 //!
-//! Owns the sorting and the repeating of what collided. Never reads a DETAIL, which holds the values of rows.
+//! Owns the sorting. Never reads a DETAIL, which holds the values of rows.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use super::OutboxError;
-
-/// How long to wait before a statement that collided with another is made again, each time a little longer.
-const PAUSES: [Duration; 4] =
-    [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(320)];
 
 impl From<sqlx::Error> for OutboxError {
     fn from(error: sqlx::Error) -> Self {
@@ -37,26 +33,6 @@ impl From<sqlx::migrate::MigrateError> for OutboxError {
                 other => other,
             },
             other => Self::Refused(other.to_string()),
-        }
-    }
-}
-
-/// Runs a statement again while it collides with another (a serialization failure, a deadlock), a few times, and once
-/// where its connection turns out to be closed. It has to be one that may be made again after its answer was lost.
-pub(super) async fn repeat<T, Run>(mut run: impl FnMut() -> Run) -> Result<T, OutboxError>
-where
-    Run: Future<Output = sqlx::Result<T>>,
-{
-    let mut reconnected = false;
-    let mut pauses = PAUSES.into_iter();
-    loop {
-        match run().await {
-            Err(error) if is_lost_connection(&error) && !reconnected => reconnected = true,
-            Err(error) if has_code(&error, &["40001", "40P01"]) => match pauses.next() {
-                Some(pause) => tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await,
-                None => return Err(error.into()),
-            },
-            result => return result.map_err(OutboxError::from),
         }
     }
 }

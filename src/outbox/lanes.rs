@@ -7,7 +7,7 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-use super::{NewMessage, OutboxError, database::Database, error::repeat};
+use super::{NewMessage, OutboxError, database::Database};
 use crate::message::{ClientId, Priority};
 
 /// What tells a lane from another.
@@ -51,9 +51,10 @@ async fn find_or_make(database: &Database, wanted: &BTreeSet<&Key>) -> Result<Ve
     let chains: Vec<&str> = wanted.iter().map(|(chain, ..)| chain.as_str()).collect();
     let priorities: Vec<&str> = wanted.iter().map(|(_, priority, _)| priority.as_str()).collect();
     let clients: Vec<&str> = wanted.iter().map(|(.., client)| client.as_str()).collect();
-    repeat(|| async {
-        sqlx::query!(
-            r#"
+    database
+        .repeat(|| async {
+            sqlx::query!(
+                r#"
             insert into lane (chain, priority, client)
             select chain, priority::priority, client
             from unnest($1::text[], $2::text[], $3::text[]) as wanted (chain, priority, client)
@@ -66,14 +67,14 @@ async fn find_or_make(database: &Database, wanted: &BTreeSet<&Key>) -> Result<Ve
             )
             on conflict do nothing
             "#,
-            &chains as _,
-            &priorities as _,
-            &clients as _
-        )
-        .execute(database)
-        .await
-    })
-    .await?;
+                &chains as _,
+                &priorities as _,
+                &clients as _
+            )
+            .execute(database)
+            .await
+        })
+        .await?;
     let rows = sqlx::query!(
         r#"
         select lane.id, lane.chain, lane.priority::text as "priority!", lane.client

@@ -6,15 +6,17 @@ use std::{collections::HashMap, time::Duration};
 
 use uuid::Uuid;
 
-use super::{Holding, Lease, Outbox, OutboxError, error::repeat, interval::interval};
+use super::{Holding, Lease, Outbox, OutboxError, interval::interval};
 
 impl Outbox {
     /// Lets leases last that long from now, and says of each, in their order, whether it holds. One statement.
     pub async fn renew(&self, leases: &[Lease], length: Duration) -> Result<Vec<(Lease, Holding)>, OutboxError> {
         let (ids, tokens) = columns(leases);
-        let rows = repeat(|| async {
-            sqlx::query!(
-                r#"
+        let rows = self
+            .database
+            .repeat(|| async {
+                sqlx::query!(
+                    r#"
                 with held as materialized (
                     select pending.id
                     from unnest($1::uuid[], $2::bigint[]) as lease (id, token)
@@ -30,14 +32,14 @@ impl Outbox {
                 where pending.id = held.id
                 returning pending.id, pending.token as "token!", pending.cancel_requested
                 "#,
-                &ids,
-                &tokens,
-                interval(length)
-            )
-            .fetch_all(&self.database)
-            .await
-        })
-        .await?;
+                    &ids,
+                    &tokens,
+                    interval(length)
+                )
+                .fetch_all(&self.database)
+                .await
+            })
+            .await?;
         let held: HashMap<(Uuid, i64), bool> =
             rows.into_iter().map(|row| ((row.id, row.token), row.cancel_requested)).collect();
         let holding = |lease: &Lease| match held.get(&(lease.id.as_uuid(), lease.token)) {
@@ -57,9 +59,11 @@ impl Outbox {
     /// if that is earlier: for what this process cannot send and another may.
     pub async fn postpone(&self, leases: &[Lease], pause: Duration) -> Result<u64, OutboxError> {
         let (ids, tokens) = columns(leases);
-        let released = repeat(|| async {
-            sqlx::query_scalar!(
-                r#"
+        let released = self
+            .database
+            .repeat(|| async {
+                sqlx::query_scalar!(
+                    r#"
                 with held as materialized (
                     select pending.id
                     from unnest($1::uuid[], $2::bigint[]) as lease (id, token)
@@ -100,14 +104,14 @@ impl Outbox {
                 select count(*) as "count!"
                 from released
                 "#,
-                &ids,
-                &tokens,
-                interval(pause)
-            )
-            .fetch_one(&self.database)
-            .await
-        })
-        .await?;
+                    &ids,
+                    &tokens,
+                    interval(pause)
+                )
+                .fetch_one(&self.database)
+                .await
+            })
+            .await?;
         Ok(u64::try_from(released).unwrap_or(0))
     }
 }

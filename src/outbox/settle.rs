@@ -10,7 +10,6 @@ use uuid::Uuid;
 use super::{
     Lease, Outbox, OutboxError, Settled, Settlement,
     attempts::{self, AttemptColumns},
-    error::repeat,
 };
 use crate::delivery::{Next, Status};
 
@@ -43,38 +42,40 @@ impl Outbox {
         if outcomes.id.is_empty() {
             return Ok(HashSet::new());
         }
-        let held = repeat(|| async {
-            sqlx::query_file!(
-                "src/outbox/settle.sql",
-                &outcomes.id,
-                &outcomes.token,
-                &outcomes.status as _,
-                &outcomes.due_at as _,
-                &outcomes.open,
-                &outcomes.ask_first as _,
-                &outcomes.round_spent,
-                &outcomes.accepted,
-                &outcomes.unknown_since as _,
-                &outcomes.closed,
-                &columns.id,
-                &columns.token,
-                &columns.nth,
-                &columns.round,
-                &columns.provider as _,
-                &columns.started_at,
-                &columns.duration_us,
-                &columns.class as _,
-                &columns.scope as _,
-                &columns.code,
-                &columns.detail,
-                &columns.provider_message_id as _,
-                &columns.offered as _,
-                &columns.verdicts as _
-            )
-            .fetch_all(&self.database)
-            .await
-        })
-        .await?;
+        let held = self
+            .database
+            .repeat(|| async {
+                sqlx::query_file!(
+                    "src/outbox/settle.sql",
+                    &outcomes.id,
+                    &outcomes.token,
+                    &outcomes.status as _,
+                    &outcomes.due_at as _,
+                    &outcomes.open,
+                    &outcomes.ask_first as _,
+                    &outcomes.round_spent,
+                    &outcomes.accepted,
+                    &outcomes.unknown_since as _,
+                    &outcomes.closed,
+                    &columns.id,
+                    &columns.token,
+                    &columns.nth,
+                    &columns.round,
+                    &columns.provider as _,
+                    &columns.started_at,
+                    &columns.duration_us,
+                    &columns.class as _,
+                    &columns.scope as _,
+                    &columns.code,
+                    &columns.detail,
+                    &columns.provider_message_id as _,
+                    &columns.offered as _,
+                    &columns.verdicts as _
+                )
+                .fetch_all(&self.database)
+                .await
+            })
+            .await?;
         Ok(held.into_iter().map(|row| (row.id, row.token)).collect())
     }
 
@@ -99,29 +100,31 @@ impl Outbox {
         for settlement in late {
             columns.push_all(settlement.lease, settlement.round, &settlement.attempts);
         }
-        let rows = repeat(|| async {
-            sqlx::query_file!(
-                "src/outbox/late.sql",
-                &ids,
-                &accepted,
-                &columns.id,
-                &columns.nth,
-                &columns.round,
-                &columns.provider as _,
-                &columns.started_at,
-                &columns.duration_us,
-                &columns.class as _,
-                &columns.scope as _,
-                &columns.code,
-                &columns.detail,
-                &columns.provider_message_id as _,
-                &columns.offered as _,
-                &columns.verdicts as _
-            )
-            .fetch_all(&self.database)
-            .await
-        })
-        .await?;
+        let rows = self
+            .database
+            .repeat(|| async {
+                sqlx::query_file!(
+                    "src/outbox/late.sql",
+                    &ids,
+                    &accepted,
+                    &columns.id,
+                    &columns.nth,
+                    &columns.round,
+                    &columns.provider as _,
+                    &columns.started_at,
+                    &columns.duration_us,
+                    &columns.class as _,
+                    &columns.scope as _,
+                    &columns.code,
+                    &columns.detail,
+                    &columns.provider_message_id as _,
+                    &columns.offered as _,
+                    &columns.verdicts as _
+                )
+                .fetch_all(&self.database)
+                .await
+            })
+            .await?;
         let news: HashMap<Uuid, bool> = rows.into_iter().map(|row| (row.id, row.is_news)).collect();
         settled.extend(late.iter().map(|settlement| {
             let became = match news.get(&settlement.lease.id.as_uuid()) {

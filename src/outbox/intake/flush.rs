@@ -125,8 +125,11 @@ impl Shared {
         let rows: Vec<Row<'_>> = members.iter().map(Member::row).collect();
         let lease = self.openings.as_ref().map_or(Duration::ZERO, |openings| openings.lease());
         self.outbox.store(&rows, Terms { lease, slack: SLACK }).await.map_err(|error| {
-            let is_collision = has_code(&error, &["40001", "40P01"]);
-            match is_lost_connection(&error) || is_collision {
+            let is_lost = is_lost_connection(&error);
+            if is_lost {
+                self.outbox.database.doubt();
+            }
+            match is_lost || has_code(&error, &["40001", "40P01"]) {
                 true => Failed::Unknown(error.into()),
                 false => Failed::For(error.into()),
             }
