@@ -64,7 +64,7 @@ impl Outbox {
         for _ in 0..TRIES {
             let open: Vec<usize> = (0..messages.len()).filter(|&i| answers[i].is_none()).collect();
             let rows: Vec<Row<'_>> = open.iter().map(|&i| row(i)).collect();
-            let fresh = self.database.repeat(|| self.store(&rows, ANY_TIME)).await?;
+            let fresh = self.hot.repeat(|| self.store(&rows, ANY_TIME)).await?;
             let (won, lost): (Vec<_>, Vec<_>) =
                 open.into_iter().partition(|&i| fresh.contains(&messages[i].message.id.as_uuid()));
             for i in won {
@@ -135,7 +135,7 @@ impl Outbox {
             interval(terms.lease),
             interval(terms.slack)
         )
-        .fetch_all(&self.database)
+        .fetch_all(&self.hot)
         .await?;
         Ok(ids.into_iter().collect())
     }

@@ -39,11 +39,29 @@ const PAUSES: [Duration; 4] =
 /// How often a statement is made again at once whose connection was closed.
 const RECONNECTIONS: u32 = 2;
 
-/// What every session or transaction begins with, besides the schema.
-const SETTINGS: [(&str, &str); 5] = [
-    // A plan made once for all would be made while the tables are empty and then be kept: it reads everything, and
-    // every day's partition.
-    ("plan_cache_mode", "force_custom_plan"),
+/// How Postgres plans the statements of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plans {
+    /// Anew each time, for the values at hand: so that only the tables of the days concerned are opened. A plan made once
+    /// for all would be made while the tables are empty and then be kept.
+    Fresh,
+    /// Once for all. For statements that are made all the time, whose planning takes longer than their work, and that
+    /// can be planned in one way only: rows are only inserted, or each is looked for by an index.
+    Kept,
+}
+
+impl Plans {
+    fn settings(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Fresh => &[("plan_cache_mode", "force_custom_plan")],
+            // A table that is empty while the plan is made would be read as a whole for ever after.
+            Self::Kept => &[("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off")],
+        }
+    }
+}
+
+/// What every session or transaction begins with besides.
+const SETTINGS: [(&str, &str); 4] = [
     // Whoever takes the first of many rows in order must not gather and sort all of them, which looks cheap for as long
     // as Postgres has not noticed how many there are. Nor is a statement of a millisecond worth compiling.
     ("enable_bitmapscan", "off"),
@@ -84,21 +102,26 @@ impl Doubt {
 
 impl Database {
     /// The database at `url`; nothing is connected yet.
-    pub(super) fn new(settings: &config::Database, url: &SecretString) -> Result<Self, OutboxError> {
+    pub(super) fn new(
+        settings: &config::Database,
+        url: &SecretString,
+        connections: u32,
+        plans: Plans,
+    ) -> Result<Self, OutboxError> {
         // The error of a URL that cannot be parsed is not passed on: it may hold the password.
         let options = PgConnectOptions::from_str(url.expose_secret())
             .map_err(|_| OutboxError::Refused("the database's URL cannot be parsed".into()))?
             .application_name("postrider")
             // A pooler does not know it, and no number here is a float.
             .extra_float_digits(None);
-        let begins = begins(settings);
+        let begins = begins(settings, plans);
         let at_connect: Arc<str> = match settings.pooling {
             Pooling::Session => begins.as_str().into(),
             Pooling::Transaction => "".into(),
         };
         let doubt = Doubt::default();
         let pool = PgPoolOptions::new()
-            .max_connections(settings.max_connections)
+            .max_connections(connections)
             .acquire_timeout(settings.acquire_timeout)
             .test_before_acquire(false)
             .before_acquire({
@@ -189,9 +212,9 @@ impl Database {
 }
 
 /// The settings as statements, each ended by a semicolon.
-fn begins(settings: &config::Database) -> String {
+fn begins(settings: &config::Database, plans: Plans) -> String {
     let schema = quoted(&settings.schema);
-    let all = [("search_path", schema.as_str())].into_iter().chain(SETTINGS);
+    let all = [("search_path", schema.as_str())].into_iter().chain(SETTINGS).chain(plans.settings().iter().copied());
     all.map(|(name, value)| format!("set {name} = {value};")).collect::<Vec<_>>().join(" ")
 }
 

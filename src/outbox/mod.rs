@@ -43,6 +43,8 @@ pub use types::{
 #[derive(Clone)]
 pub struct Outbox {
     database: Database,
+    /// For what is done all the time.
+    hot: Database,
     clock: Clock,
     lanes: Arc<Lanes>,
     schema: Arc<str>,

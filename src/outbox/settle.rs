@@ -47,7 +47,7 @@ impl Outbox {
             columns.push_all(settlement.lease, settlement.round, &settlement.attempts);
         }
         let sent = self
-            .database
+            .hot
             .repeat(|| async {
                 sqlx::query_file!(
                     "src/outbox/settle_sent.sql",
@@ -65,7 +65,7 @@ impl Outbox {
                     &columns.offered as _,
                     &columns.verdicts as _
                 )
-                .fetch_all(&self.database)
+                .fetch_all(&self.hot)
                 .await
             })
             .await?;

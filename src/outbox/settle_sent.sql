@@ -2,7 +2,7 @@
 -- recipient. Answers with the leases of those that it wrote; whatever stands otherwise is left to the settle that knows
 -- everything.
 --
--- Outcomes come in the order of their ids, and so do the locks on their rows.
+-- Rows are locked in the order of their ids, so that two settles never wait for each other in a circle.
 --
 --  $1, $2    messages and tokens
 --  $3 … $13  the attempt of each
@@ -50,19 +50,34 @@ with outcome as materialized (
         offered,
         verdicts
     )
+    order by id
 ),
-sent as (
+-- Each row is looked for by its id, whatever Postgres believes of the size of the table, and then known by its place.
+held as materialized (
+    select outcome.id, found.place
+    from outcome
+    cross join lateral (
+        select pending.ctid as place
+        from pending
+        where pending.id = outcome.id
+            and pending.token = outcome.token
+            and pending.attempts = 0
+            and pending.open_recipients is null
+            and not pending.accepted_before
+        limit 1
+        for update
+    ) as found
+),
+gone as (
     delete from pending
-    using outcome
-    where pending.id = outcome.id
-        and pending.token = outcome.token
-        and pending.attempts = 0
-        and pending.open_recipients is null
-        and not pending.accepted_before
-    returning
-        pending.id,
-        pending.token,
-        pending.rounds,
+    where ctid = any (array(select place from held))
+    returning id, rounds
+),
+sent as materialized (
+    select
+        outcome.id,
+        outcome.token,
+        gone.rounds,
         outcome.round,
         outcome.provider,
         outcome.started_at,
@@ -74,6 +89,8 @@ sent as (
         outcome.provider_message_id,
         outcome.offered,
         outcome.verdicts
+    from outcome
+    join gone on gone.id = outcome.id
 ),
 written as (
     insert into event (

@@ -127,7 +127,7 @@ impl Shared {
         self.outbox.store(&rows, Terms { lease, slack: SLACK }).await.map_err(|error| {
             let is_lost = is_lost_connection(&error);
             if is_lost {
-                self.outbox.database.doubt();
+                self.outbox.hot.doubt();
             }
             match is_lost || has_code(&error, &["40001", "40P01"]) {
                 true => Failed::Unknown(error.into()),
