@@ -10,5 +10,6 @@ pub mod program;
 pub mod python;
 pub mod service;
 pub mod setup;
+pub mod slow_gateway;
 pub mod smtp_peer;
 pub mod statements;

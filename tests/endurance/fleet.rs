@@ -1,0 +1,142 @@
+//! Four processes on one database, and the one provider they all hand mails to.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use futures_util::future::join_all;
+use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
+
+use crate::support::{caller::Caller, process::Process, setup::Setup, slow_gateway::SlowGateway};
+
+/// How many there are.
+pub const PROCESSES: usize = 4;
+
+/// The processes.
+pub struct Fleet {
+    pub ground: Arc<Ground>,
+    pub members: Vec<Member>,
+}
+
+/// What the processes have in common.
+pub struct Ground {
+    pub gateway: SlowGateway,
+    database_url: String,
+    sql: PgPool,
+    setup: Setup,
+    /// How each member's present process is called.
+    callers: RwLock<Vec<Caller>>,
+    /// The names of the processes that were killed.
+    killed: Mutex<BTreeSet<String>>,
+}
+
+/// One of four: a process, and after its end the next.
+pub struct Member {
+    ground: Arc<Ground>,
+    place: usize,
+    /// How the gateway knows the present process.
+    name: String,
+    process: Process,
+}
+
+impl Fleet {
+    /// On the database at that URL, which may be empty.
+    pub async fn start(database_url: &str) -> Self {
+        // Short, so that what a process leaves behind is soon taken over.
+        let setup = Setup::new()
+            .http("gateway", "http://127.0.0.1:1/")
+            .set("dispatch.lease", "2s")
+            .set("dispatch.lease_renewal", "500ms")
+            .set("database.acquire_timeout", "1s");
+        let ground = Arc::new(Ground {
+            gateway: SlowGateway::start().await,
+            database_url: database_url.to_owned(),
+            sql: PgPoolOptions::new().max_connections(PROCESSES as u32).connect_lazy(database_url).expect("a URL"),
+            setup,
+            callers: RwLock::default(),
+            killed: Mutex::default(),
+        });
+        let members = join_all((0..PROCESSES).map(|place| Member::start(ground.clone(), place))).await;
+        let callers = members.iter().map(|member| Caller::clone(&member.process)).collect();
+        *ground.callers.write().unwrap_or_else(PoisonError::into_inner) = callers;
+        Self { ground, members }
+    }
+
+    /// All of them stop, and well; none may have panicked.
+    pub async fn finish(self) {
+        join_all(self.members.into_iter().map(Member::finish)).await;
+    }
+}
+
+impl Ground {
+    /// One of the processes, which may be one that was killed a moment ago.
+    pub fn any_caller(&self) -> Caller {
+        let callers = self.callers.read().unwrap_or_else(PoisonError::into_inner);
+        callers[rand::random_range(..callers.len())].clone()
+    }
+
+    /// Whether the process of that name was killed.
+    pub fn was_killed(&self, name: &str) -> bool {
+        self.killed.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+
+    /// A text for each row.
+    pub async fn select(&self, sql: &str) -> Vec<String> {
+        sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_all(&self.sql).await.expect("the statement is right")
+    }
+}
+
+impl Member {
+    async fn start(ground: Arc<Ground>, place: usize) -> Self {
+        let (name, process) = start(&ground, place, 0).await;
+        Self { ground, place, name, process }
+    }
+
+    /// Waits until its process has handed over a mail, and the gateway has not answered yet.
+    pub async fn is_waiting_for_an_answer(&self) {
+        self.ground.gateway.takes_mail_of(|by| by == self.name).await;
+    }
+
+    /// Kills the process. Gives the messages that the gateway had taken of it without answering, and that were still
+    /// on the row as being sent when it was dead.
+    pub async fn kill(self) -> (Fallen, Vec<String>) {
+        let Self { ground, place, name, process } = self;
+        process.kill().await;
+        ground.killed.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        // Nobody is there any more who could hear the answer.
+        let taken = ground.gateway.unanswered(|by| by == name);
+        let in_process = ground.select("select id::text from postrider.pending where status = 'IN_PROCESS'").await;
+        let caught = taken.into_iter().filter(|id| in_process.contains(id)).collect();
+        (Fallen { ground, place, name }, caught)
+    }
+
+    async fn finish(self) {
+        assert!(!self.process.log().contains("\"panicked\""), "{}", self.process.log());
+        self.process.finish().await;
+    }
+}
+
+/// A member without a process.
+pub struct Fallen {
+    ground: Arc<Ground>,
+    place: usize,
+    name: String,
+}
+
+impl Fallen {
+    /// Starts the next process.
+    pub async fn rise(self) -> Member {
+        let Self { ground, place, name } = self;
+        let life: usize = name.rsplit('.').next().and_then(|life| life.parse().ok()).expect("its number");
+        let (name, process) = start(&ground, place, life + 1).await;
+        ground.callers.write().unwrap_or_else(PoisonError::into_inner)[place] = Caller::clone(&process);
+        Member { ground, place, name, process }
+    }
+}
+
+async fn start(ground: &Ground, place: usize, life: usize) -> (String, Process) {
+    let name = format!("{place}.{life}");
+    let setup = ground.setup.clone().set("providers.gateway.url", ground.gateway.url_for(&name));
+    (name, Process::start_at(&ground.database_url, &setup).await)
+}

@@ -1,0 +1,60 @@
+//! Processes that are killed and started again, several at once.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use secrecy::ExposeSecret;
+use tokio::time::sleep;
+
+use super::{
+    Form,
+    fleet::{Fleet, Member, PROCESSES},
+    ledger::Ledger,
+    load::Load,
+};
+use crate::support::postgres::Database;
+
+/// How many milliseconds a process lives.
+const LIVES: std::ops::RangeInclusive<u64> = 200..=2_000;
+
+/// What a kill met: the messages that the provider had accepted, while no outcome was written down.
+type Caught = Vec<String>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_though_processes_are_killed_and_every_duplicate_is_on_record() {
+    let form = Form::chosen();
+    let database = Database::new().await;
+    let Fleet { ground, members } = Fleet::start(database.url.expose_secret()).await;
+    let load = Load::start(&ground);
+    let killing = members.into_iter().map(|member| kill_again_and_again(member, form.of(2, 16)));
+    let (members, kills): (Vec<Member>, Vec<Vec<Caught>>) = join_all(killing).await.into_iter().unzip();
+    let kills = kills.concat();
+    let ledger = Ledger::close(&ground, load.stop().await).await;
+
+    let sums = ledger.check();
+    for id in kills.iter().flatten() {
+        assert!(ledger.has_unknown(id), "{id} was accepted and its process killed, of which its history says nothing");
+    }
+    let between = kills.iter().filter(|caught| !caught.is_empty()).count();
+    form.report("kills", &format_args!("{} kills, {between} between acceptance and settle; {sums}", kills.len()));
+    assert!(kills.len() >= form.of(2, 15) * PROCESSES);
+    assert!(between >= 1, "no kill came between acceptance and settle: this proves nothing");
+    let arrived = ground.gateway.arrivals().len();
+    Fleet { ground: ground.clone(), members }.finish().await;
+    assert_eq!(ground.gateway.arrivals().len(), arrived, "something was sent after all was finished");
+}
+
+/// Kills it that many times: every other time while it waits for an answer, else at any moment.
+async fn kill_again_and_again(mut member: Member, times: usize) -> (Member, Vec<Caught>) {
+    let mut kills = Vec::new();
+    for nth in 0..times {
+        sleep(Duration::from_millis(rand::random_range(LIVES))).await;
+        if nth.is_multiple_of(2) {
+            member.is_waiting_for_an_answer().await;
+        }
+        let (fallen, caught) = member.kill().await;
+        kills.push(caught);
+        member = fallen.rise().await;
+    }
+    (member, kills)
+}
