@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use super::fleet::Ground;
-use crate::support::caller::{PATIENCE, email_to};
+use crate::support::caller::{PATIENCE, email_to, held};
 
 /// How many there are.
 const CALLERS: usize = 6;
@@ -21,6 +21,8 @@ const RESTS: std::ops::RangeInclusive<u64> = 1..=100;
 const ANSWER: Duration = Duration::from_secs(2);
 /// One in so many emails is sent again although it was accepted.
 const REPEATED: usize = 10;
+/// One in so many is under HOLD: the gateway says that it knows its keys, so that these are sent in the end as well.
+const HELD: usize = 4;
 
 /// The callers.
 pub struct Load {
@@ -61,8 +63,9 @@ async fn send_until(stop: CancellationToken, ground: Arc<Ground>, caller: usize)
     while !stop.is_cancelled() {
         let nth = accepted.ids.len();
         let request = email_to(&format!("reader-{caller}-{nth}@example.net"));
+        let request = if nth % HELD == 1 { held(request) } else { request };
         let id = send(&ground, &request, &mut accepted.failed_calls).await;
-        if nth.is_multiple_of(REPEATED) {
+        if nth % REPEATED == 0 {
             let again = send(&ground, &request, &mut accepted.failed_calls).await;
             assert_eq!(again, id, "one key, two messages");
         }

@@ -1,6 +1,11 @@
 //! A database that goes away and comes back, while four processes send.
 
-use std::time::Duration;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    time::Duration,
+};
 
 use postrider::sandbox::postgres::{Mode, Postgres, PostgresOptions};
 use sqlx::{Connection, PgConnection};
@@ -15,9 +20,8 @@ use super::{
 
 /// Does that to the database under load. It gives how many mails were with the provider at the time; there has to be one.
 async fn under_load(what: &str, form: Form, disturb: impl AsyncFnOnce(&Postgres, &Ground) -> usize) {
-    let options = PostgresOptions { fsync: false, ..PostgresOptions::default() };
-    let postgres = Postgres::start(options).await.expect("a Postgres");
-    postgres.create_database("postrider").await.expect("a database");
+    let folder = tempfile::tempdir().expect("a folder");
+    let postgres = postgres(folder.path()).await;
     let fleet = Fleet::start(&postgres.url("postrider")).await;
     let load = Load::start(&fleet.ground);
     let under_way = disturb(&postgres, &fleet.ground).await;
@@ -29,6 +33,20 @@ async fn under_load(what: &str, form: Form, disturb: impl AsyncFnOnce(&Postgres,
     let (ground, arrived) = (fleet.ground.clone(), fleet.ground.gateway.arrivals().len());
     fleet.finish().await;
     assert_eq!(ground.gateway.arrivals().len(), arrived, "something was sent after all was finished");
+}
+
+/// A server that asks nobody for a password: with each connection made anew so often, a program that is not optimised
+/// would do nothing but compute its proof.
+async fn postgres(folder: &Path) -> Postgres {
+    let access = folder.join("access.conf");
+    fs::write(&access, "host all all 127.0.0.1/32 trust\n").expect("the folder is ours");
+    // Postgres may run as another account, which has to pass.
+    fs::set_permissions(folder, Permissions::from_mode(0o711)).expect("the folder is ours");
+    let access = ("hba_file".to_owned(), access.to_str().expect("a path of letters").to_owned());
+    let options = PostgresOptions { fsync: false, settings: vec![access], ..PostgresOptions::default() };
+    let postgres = Postgres::start(options).await.expect("a Postgres");
+    postgres.create_database("postrider").await.expect("a database");
+    postgres
 }
 
 /// Stops the server as a crash does. Gives how many mails are with the provider then: their answers come afterwards.
