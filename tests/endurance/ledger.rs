@@ -15,6 +15,8 @@ use crate::support::caller::history;
 
 /// The longest that the last message may take when all is well again.
 const LONGEST: Duration = Duration::from_secs(60);
+/// How long an outcome is waited for that comes late.
+const LONGEST_LATE: Duration = Duration::from_secs(10);
 
 /// The account of every message.
 pub struct Ledger {
@@ -61,7 +63,9 @@ impl Ledger {
             let (arrived, arrived_by_living) = arrived.get(&id).copied().unwrap_or_default();
             async move {
                 // An outcome that comes late may be on its way when the message is finished.
-                let is_told = |told: &GetStatusResponse| acceptances(told) >= arrived_by_living;
+                let deadline = Instant::now() + LONGEST_LATE;
+                let is_told =
+                    |told: &GetStatusResponse| acceptances(told) >= arrived_by_living || Instant::now() > deadline;
                 let told = ground.any_caller().wait(&id, is_told).await;
                 (id, Entry { arrived, arrived_by_living, told })
             }
