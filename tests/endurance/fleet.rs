@@ -3,10 +3,12 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
 };
 
 use futures_util::future::join_all;
 use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
+use tokio::time::sleep;
 
 use crate::support::{caller::Caller, process::Process, setup::Setup, slow_gateway::SlowGateway};
 
@@ -109,6 +111,13 @@ impl Member {
         let in_process = ground.select("select id::text from postrider.pending where status = 'IN_PROCESS'").await;
         let caught = taken.into_iter().filter(|id| in_process.contains(id)).collect();
         (Fallen { ground, place, name }, caught)
+    }
+
+    /// Keeps the process from doing anything for so long, though it holds leases.
+    pub async fn pause(&self, time: Duration) {
+        self.process.freeze();
+        sleep(time).await;
+        self.process.thaw();
     }
 
     async fn finish(self) {

@@ -41,7 +41,7 @@ pub struct Sums {
     duplicates: usize,
     takeovers: usize,
     other_unknown: usize,
-    late_outcomes: usize,
+    pub late_outcomes: usize,
 }
 
 impl Ledger {

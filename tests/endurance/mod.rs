@@ -8,6 +8,7 @@ mod kills;
 mod ledger;
 mod load;
 mod outages;
+mod pauses;
 
 use std::env;
 
