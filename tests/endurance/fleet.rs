@@ -10,7 +10,12 @@ use futures_util::future::join_all;
 use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
 use tokio::time::sleep;
 
-use crate::support::{caller::Caller, process::Process, setup::Setup, slow_gateway::SlowGateway};
+use crate::support::{
+    caller::Caller,
+    process::Process,
+    setup::Setup,
+    slow_provider::{Protocol, SlowProvider},
+};
 
 /// How many there are.
 pub const PROCESSES: usize = 4;
@@ -23,7 +28,8 @@ pub struct Fleet {
 
 /// What the processes have in common.
 pub struct Ground {
-    pub gateway: SlowGateway,
+    pub provider: SlowProvider,
+    protocol: Protocol,
     database_url: String,
     sql: PgPool,
     setup: Setup,
@@ -37,22 +43,27 @@ pub struct Ground {
 pub struct Member {
     ground: Arc<Ground>,
     place: usize,
-    /// How the gateway knows the present process.
-    name: String,
+    /// How many processes it has had before.
+    life: usize,
     process: Process,
 }
 
 impl Fleet {
-    /// On the database at that URL, which may be empty.
-    pub async fn start(database_url: &str) -> Self {
+    /// On the database at that URL, which may be empty, with a provider that speaks so.
+    pub async fn start(database_url: &str, protocol: Protocol) -> Self {
+        let provider = SlowProvider::start(protocol).await;
+        let setup = match protocol {
+            Protocol::Http => Setup::new().http("provider", "http://127.0.0.1/"),
+            Protocol::Smtp => Setup::new().smtp("provider", provider.address),
+        };
         // Short, so that what a process leaves behind is soon taken over.
-        let setup = Setup::new()
-            .http("gateway", "http://127.0.0.1:1/")
+        let setup = setup
             .set("dispatch.lease", "2s")
             .set("dispatch.lease_renewal", "500ms")
             .set("database.acquire_timeout", "1s");
         let ground = Arc::new(Ground {
-            gateway: SlowGateway::start().await,
+            provider,
+            protocol,
             database_url: database_url.to_owned(),
             sql: PgPoolOptions::new().max_connections(PROCESSES as u32).connect_lazy(database_url).expect("a URL"),
             setup,
@@ -78,6 +89,11 @@ impl Ground {
         callers[rand::random_range(..callers.len())].clone()
     }
 
+    /// Whether the processes may take the provider for one that recognises a message by its key.
+    pub fn knows_keys(&self) -> bool {
+        matches!(self.protocol, Protocol::Http)
+    }
+
     /// Whether the process of that name was killed.
     pub fn was_killed(&self, name: &str) -> bool {
         self.killed.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
@@ -91,26 +107,28 @@ impl Ground {
 
 impl Member {
     async fn start(ground: Arc<Ground>, place: usize) -> Self {
-        let (name, process) = start(&ground, place, 0).await;
-        Self { ground, place, name, process }
+        let process = start(&ground, place, 0).await;
+        Self { ground, place, life: 0, process }
     }
 
-    /// Waits until its process has handed over a mail, and the gateway has not answered yet.
+    /// Waits until its process has handed over a mail, and the provider has not answered yet.
     pub async fn is_waiting_for_an_answer(&self) {
-        self.ground.gateway.takes_mail_of(|by| by == self.name).await;
+        let name = name(self.place, self.life);
+        self.ground.provider.takes_mail_of(|by| by == name).await;
     }
 
-    /// Kills the process. Gives the messages that the gateway had taken of it without answering, and that were still
-    /// on the row as being sent when it was dead.
+    /// Kills the process. Gives the messages that the provider had taken of it without answering, and that the database
+    /// still had as being sent when the process was dead.
     pub async fn kill(self) -> (Fallen, Vec<String>) {
-        let Self { ground, place, name, process } = self;
+        let Self { ground, place, life, process } = self;
         process.kill().await;
-        ground.killed.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        let name = name(place, life);
         // Nobody is there any more who could hear the answer.
-        let taken = ground.gateway.unanswered(|by| by == name);
+        let taken = ground.provider.unanswered(|by| by == name);
+        ground.killed.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
         let in_process = ground.select("select id::text from postrider.pending where status = 'IN_PROCESS'").await;
         let caught = taken.into_iter().filter(|id| in_process.contains(id)).collect();
-        (Fallen { ground, place, name }, caught)
+        (Fallen { ground, place, life: life + 1 }, caught)
     }
 
     /// Keeps the process from doing anything for so long, though it holds leases.
@@ -130,22 +148,29 @@ impl Member {
 pub struct Fallen {
     ground: Arc<Ground>,
     place: usize,
-    name: String,
+    life: usize,
 }
 
 impl Fallen {
     /// Starts the next process.
     pub async fn rise(self) -> Member {
-        let Self { ground, place, name } = self;
-        let life: usize = name.rsplit('.').next().and_then(|life| life.parse().ok()).expect("its number");
-        let (name, process) = start(&ground, place, life + 1).await;
+        let Self { ground, place, life } = self;
+        let process = start(&ground, place, life).await;
         ground.callers.write().unwrap_or_else(PoisonError::into_inner)[place] = Caller::clone(&process);
-        Member { ground, place, name, process }
+        Member { ground, place, life, process }
     }
 }
 
-async fn start(ground: &Ground, place: usize, life: usize) -> (String, Process) {
-    let name = format!("{place}.{life}");
-    let setup = ground.setup.clone().set("providers.gateway.url", ground.gateway.url_for(&name));
-    (name, Process::start_at(&ground.database_url, &setup).await)
+/// How the provider knows a process.
+fn name(place: usize, life: usize) -> String {
+    format!("process-{place}-{life}.example")
+}
+
+async fn start(ground: &Ground, place: usize, life: usize) -> Process {
+    let (setup, name) = (ground.setup.clone(), name(place, life));
+    let setup = match ground.protocol {
+        Protocol::Http => setup.set("providers.provider.url", format!("http://{}/{name}", ground.provider.address)),
+        Protocol::Smtp => setup.set("providers.provider.hello_name", name),
+    };
+    Process::start_at(&ground.database_url, &setup).await
 }

@@ -1,4 +1,4 @@
-//! The account of a test: what the service accepted, what arrived at the gateway, and what GetStatus tells of it.
+//! The account of a test: what the service accepted, what arrived at the provider, and what GetStatus tells of it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -49,7 +49,7 @@ impl Ledger {
     pub async fn close(ground: &Ground, accepted: Accepted) -> Self {
         settled(ground).await;
         let mut arrived: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-        for arrival in ground.gateway.arrivals() {
+        for arrival in ground.provider.arrivals() {
             let counts = arrived.entry(arrival.message).or_default();
             counts.0 += 1;
             counts.1 += usize::from(!ground.was_killed(&arrival.by));

@@ -17,12 +17,13 @@ use super::{
     ledger::Ledger,
     load::Load,
 };
+use crate::support::slow_provider::Protocol;
 
 /// Does that to the database under load. It gives how many mails were with the provider at the time; there has to be one.
 async fn under_load(what: &str, form: Form, disturb: impl AsyncFnOnce(&Postgres, &Ground) -> usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let postgres = postgres(folder.path()).await;
-    let fleet = Fleet::start(&postgres.url("postrider")).await;
+    let fleet = Fleet::start(&postgres.url("postrider"), Protocol::Http).await;
     let load = Load::start(&fleet.ground);
     let under_way = disturb(&postgres, &fleet.ground).await;
     let ledger = Ledger::close(&fleet.ground, load.stop().await).await;
@@ -30,9 +31,9 @@ async fn under_load(what: &str, form: Form, disturb: impl AsyncFnOnce(&Postgres,
     let sums = ledger.check();
     form.report(what, &format_args!("{under_way} mails under way; {sums}"));
     assert!(under_way > 0, "no mail was with the provider at the time: this proves nothing");
-    let (ground, arrived) = (fleet.ground.clone(), fleet.ground.gateway.arrivals().len());
+    let (ground, arrived) = (fleet.ground.clone(), fleet.ground.provider.arrivals().len());
     fleet.finish().await;
-    assert_eq!(ground.gateway.arrivals().len(), arrived, "something was sent after all was finished");
+    assert_eq!(ground.provider.arrivals().len(), arrived, "something was sent after all was finished");
 }
 
 /// A server that asks nobody for a password: with each connection made anew so often, a program that is not optimised
@@ -51,11 +52,11 @@ async fn postgres(folder: &Path) -> Postgres {
 
 /// Stops the server as a crash does. Gives how many mails are with the provider then: their answers come afterwards.
 async fn crash(postgres: &Postgres, ground: &Ground) -> usize {
-    ground.gateway.takes_mail_of(|_| true).await;
-    ground.gateway.hold_answers();
+    ground.provider.takes_mail_of(|_| true).await;
+    ground.provider.hold_answers();
     postgres.stop(Mode::Immediate).await.expect("it stops");
-    let under_way = ground.gateway.unanswered(|_| true).len();
-    ground.gateway.release_answers();
+    let under_way = ground.provider.unanswered(|_| true).len();
+    ground.provider.release_answers();
     under_way
 }
 
@@ -109,7 +110,7 @@ async fn nothing_is_lost_though_every_connection_is_closed_each_second() {
             .await
             .expect("the statement is right");
             assert!(closed > 0, "there was no connection to close");
-            under_way += ground.gateway.unanswered(|_| true).len();
+            under_way += ground.provider.unanswered(|_| true).len();
         }
         under_way
     })

@@ -12,18 +12,18 @@ use super::{
     ledger::Ledger,
     load::Load,
 };
-use crate::support::postgres::Database;
+use crate::support::{postgres::Database, slow_provider::Protocol};
 
 /// How many milliseconds a process works between two pauses.
-const WORKS: std::ops::RangeInclusive<u64> = 200..=2_000;
+const WORKS: std::ops::RangeInclusive<u64> = 100..=1_000;
 /// How long a pause is; a lease lasts two seconds.
-const PAUSE: Duration = Duration::from_millis(3_500);
+const PAUSE: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_though_processes_stand_still_and_their_outcomes_come_late() {
     let form = Form::chosen();
     let database = Database::new().await;
-    let fleet = Fleet::start(database.url.expose_secret()).await;
+    let fleet = Fleet::start(database.url.expose_secret(), Protocol::Http).await;
     let load = Load::start(&fleet.ground);
     // One of them goes on all the time, to take over from the others.
     join_all(fleet.members[1..].iter().map(|member| pause_again_and_again(member, form.of(1, 12)))).await;
