@@ -52,7 +52,7 @@ async fn kill_under_load(what: &str, protocol: Protocol) {
 
 /// Kills it and starts it again, many times: every other time while it waits for an answer, else at any moment.
 async fn kill_again_and_again(mut member: Member, form: Form) -> (Member, Vec<Caught>) {
-    let (times, longest_life) = form.of((2, 800), (16, 2_000));
+    let (times, longest_life) = form.of((2, 800), (16, 3_000));
     let mut kills = Vec::new();
     for nth in 0..times {
         sleep(Duration::from_millis(rand::random_range(100..=longest_life))).await;

@@ -40,6 +40,7 @@ pub struct Sums {
     arrived: usize,
     duplicates: usize,
     takeovers: usize,
+    most_takeovers: usize,
     other_unknown: usize,
     pub late_outcomes: usize,
 }
@@ -82,6 +83,7 @@ impl Ledger {
             arrived: 0,
             duplicates: 0,
             takeovers: 0,
+            most_takeovers: 0,
             other_unknown: 0,
             late_outcomes: 0,
         };
@@ -91,6 +93,7 @@ impl Ledger {
             sums.arrived += entry.arrived;
             sums.duplicates += entry.arrived - 1;
             sums.takeovers += takeovers;
+            sums.most_takeovers = sums.most_takeovers.max(takeovers);
             sums.other_unknown +=
                 entry.count(|kind, class| kind != EventKind::Takeover && class == OutcomeClass::OutcomeUnknown);
             sums.late_outcomes += entry.count(|kind, _| kind == EventKind::LateOutcome);
@@ -145,10 +148,10 @@ impl fmt::Display for Entry {
 
 impl fmt::Display for Sums {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { accepted, failed_calls, arrived, duplicates, takeovers, other_unknown, late_outcomes } = self;
-        write!(f, "{accepted} accepted ({failed_calls} calls failed and were repeated), {arrived} arrived, ")?;
-        write!(f, "{duplicates} duplicates, {takeovers} takeovers, {other_unknown} other unknown outcomes, ")?;
-        write!(f, "{late_outcomes} late outcomes")
+        write!(f, "{} accepted ({} calls failed and were repeated), ", self.accepted, self.failed_calls)?;
+        write!(f, "{} arrived, {} duplicates, ", self.arrived, self.duplicates)?;
+        write!(f, "{} takeovers (of one message at most {}), ", self.takeovers, self.most_takeovers)?;
+        write!(f, "{} other unknown outcomes, {} late outcomes", self.other_unknown, self.late_outcomes)
     }
 }
 
@@ -161,16 +164,12 @@ fn acceptances(told: &GetStatusResponse) -> usize {
 async fn settled(ground: &Ground) {
     let deadline = Instant::now() + LONGEST;
     loop {
-        let left = ground
-            .select(
-                "select format('%s %s due %s, %s rounds, %s', id, status, due_at - now(), rounds, last_class)
-                from postrider.pending",
-            )
-            .await;
-        if left.is_empty() {
-            return;
+        let left = ground.select("select id::text from postrider.pending order by id").await;
+        let Some(first) = left.first() else { return };
+        if Instant::now() > deadline {
+            let told = ground.any_caller().status(first).await;
+            panic!("{} messages are left, the first is {told:#?}", left.len());
         }
-        assert!(Instant::now() < deadline, "{} messages are left, the first is {}", left.len(), left[0]);
         sleep(Duration::from_millis(50)).await;
     }
 }
