@@ -1,8 +1,9 @@
-# make run    everything on this machine, until Ctrl-C
-# make demo   a failover from beginning to end, checked
-# make test   every test, on a real Postgres and real peers
-# make check  formatting, lints, documentation, dependencies, SQL, the contract
-# make bench  the speed of this build on this machine
+# make run        everything on this machine, until Ctrl-C
+# make demo       a failover from beginning to end, checked
+# make test       every test, on a real Postgres and real peers
+# make endurance  processes killed and the database crashed under load, for minutes; prints what was counted
+# make check      formatting, lints, documentation, dependencies, SQL, the contract
+# make bench      the speed of this build on this machine
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,7 +14,7 @@ PEERS := python:aiosmtpd=python3-aiosmtpd python:grpc=python3-grpcio python:grpc
 # The SQL macros are checked against the data in .sqlx, whatever database the environment names.
 export SQLX_OFFLINE := true
 
-.PHONY: run demo test check bench sqlx
+.PHONY: run demo test endurance check bench sqlx
 
 run:
 	@.ci/packages "$(POSTGRES)"
@@ -26,6 +27,10 @@ demo:
 test:
 	@.ci/packages "$(POSTGRES)" $(PEERS)
 	cargo test --locked
+
+endurance:
+	@.ci/packages "$(POSTGRES)"
+	POSTRIDER_TEST_ENDURANCE=long cargo test --locked --test it endurance:: -- --nocapture --test-threads=1
 
 bench:
 	@.ci/packages "$(POSTGRES)"

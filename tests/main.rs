@@ -8,6 +8,7 @@ mod bench;
 mod cli;
 mod config;
 mod dispatch;
+mod endurance;
 mod faults;
 mod http;
 mod map;

@@ -4,6 +4,7 @@ mod accept;
 mod checks;
 mod claim;
 mod days;
+mod intake;
 mod lease;
 mod load;
 mod plan;

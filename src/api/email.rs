@@ -6,14 +6,13 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::stream::Empty;
 use http::HeaderMap;
-use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
 
 use super::{caller, from_proto, status, to_proto, waiting};
 use crate::{
     config::Retention,
     health::Board,
-    outbox::{Outbox, Wake},
+    outbox::{Intake, Outbox},
     policy::Policy,
     proto::v1::{self as pb, email_service_server::EmailService},
 };
@@ -21,14 +20,14 @@ use crate::{
 /// What the API stands on.
 #[derive(Clone)]
 pub struct Backend {
-    /// Where messages are committed and found.
+    /// Where messages are found.
     pub outbox: Outbox,
     /// What may be sent.
     pub policy: Arc<Policy>,
     /// What keeps chains from sending.
     pub board: Board,
-    /// Told after each commit of a new message, so that a dispatcher looks.
-    pub wake: Wake,
+    /// Where new messages are committed.
+    pub intake: Intake,
     /// How long a message may wait in all (`retry.longest_wait`).
     pub longest_wait: Duration,
     /// How long messages are kept.
@@ -39,19 +38,17 @@ pub struct Backend {
 #[derive(Clone)]
 pub struct EmailApi {
     pub(super) backend: Backend,
-    pub(super) commits: TaskTracker,
 }
 
 impl EmailApi {
     /// The service over that backend.
     pub fn new(backend: Backend) -> Self {
-        Self { backend, commits: TaskTracker::new() }
+        Self { backend }
     }
 
     /// Ends once no commit is under way any more, those included whose callers have gone.
     pub async fn commits_finished(&self) {
-        self.commits.close();
-        self.commits.wait().await;
+        self.backend.intake.finished().await;
     }
 
     async fn status(&self, headers: &HeaderMap, message_id: &str) -> Result<pb::GetStatusResponse, Status> {

@@ -2,17 +2,16 @@
 //!
 //! Owns the order of the steps. An email that was accepted before is answered before it is judged again.
 
-use std::{slice, sync::Arc};
+use std::sync::Arc;
 
 use http::HeaderMap;
 use prost::Message as _;
 use time::OffsetDateTime;
 use tonic::Status;
-use tracing::Instrument as _;
 
 use super::{
     caller,
-    email::{Backend, EmailApi},
+    email::EmailApi,
     fingerprint::fingerprint,
     from_proto::{self, Order},
     status, to_proto,
@@ -21,7 +20,7 @@ use crate::{
     config::DEFAULT_CHAIN,
     delivery,
     message::{ClientId, Message, MessageId},
-    outbox::{Accepted, IdempotencyKey, NewMessage},
+    outbox::{Accepted, IdempotencyKey, NewMessage, Receipt},
     policy::{self, Violation},
     proto::v1 as pb,
     telemetry,
@@ -127,11 +126,12 @@ impl EmailApi {
         }
     }
 
+    /// Commits the message. When the caller goes away, or its deadline passes, what was begun is finished.
     async fn accept(&self, message: NewMessage) -> Result<pb::SendEmailResponse, Status> {
-        let id = message.message.id;
         let span = tracing::Span::current();
         span.record("postrider.correlation_id", message.message.correlation_id.as_str());
-        let accepted = self.commit(message).await?;
+        let Receipt { id, accepted } =
+            self.backend.intake.accept(message).await.map_err(|error| status::intake(&error))?;
         let (id, answer) = match accepted {
             Accepted::New => (id, Ok(new(id.to_string()))),
             Accepted::Duplicate { id, status } => (id, Ok(duplicate(id, status))),
@@ -139,26 +139,6 @@ impl EmailApi {
         };
         span.record("messaging.message.id", tracing::field::display(id));
         answer
-    }
-
-    /// Commits the message in a task of its own: when the caller goes away, or its deadline passes, what was begun is
-    /// finished, and the dispatcher hears of it.
-    async fn commit(&self, message: NewMessage) -> Result<Accepted, Status> {
-        let Backend { outbox, wake, .. } = self.backend.clone();
-        let commit = async move {
-            let accepted = outbox.accept(slice::from_ref(&message)).await?.pop();
-            if accepted == Some(Accepted::New)
-                && let Some(lane) = outbox.lane_of(&message)
-            {
-                wake.accepted(lane, message.send_at);
-            }
-            Ok(accepted)
-        };
-        match self.commits.spawn(commit.in_current_span()).await {
-            Ok(Ok(Some(accepted))) => Ok(accepted),
-            Ok(Err(error)) => Err(status::outbox(&error)),
-            Ok(Ok(None)) | Err(_) => Err(status::panicked()),
-        }
     }
 }
 

@@ -7,7 +7,11 @@ use std::{collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt as _};
 
-use crate::{message::MessageId, outbox::OutboxError, policy::Violation};
+use crate::{
+    message::MessageId,
+    outbox::{IntakeError, OutboxError},
+    policy::Violation,
+};
 
 /// The domain of every [`Reason`] in `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "postrider";
@@ -27,6 +31,8 @@ pub enum Reason {
     RetentionPassed,
     /// The database cannot be reached.
     DatabaseUnavailable,
+    /// Callers are quicker than the database.
+    Overloaded,
     /// The caller's deadline, or the server's own, passed.
     DeadlinePassed,
     /// This version does not have the call.
@@ -37,13 +43,14 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 10] = [
         Reason::InvalidRequest,
         Reason::RequestTooLarge,
         Reason::IdempotencyKeyReused,
         Reason::MessageNotFound,
         Reason::RetentionPassed,
         Reason::DatabaseUnavailable,
+        Reason::Overloaded,
         Reason::DeadlinePassed,
         Reason::CallNotImplemented,
         Reason::InternalError,
@@ -58,6 +65,7 @@ impl Reason {
             Reason::MessageNotFound => "MESSAGE_NOT_FOUND",
             Reason::RetentionPassed => "RETENTION_PASSED",
             Reason::DatabaseUnavailable => "DATABASE_UNAVAILABLE",
+            Reason::Overloaded => "OVERLOADED",
             Reason::DeadlinePassed => "DEADLINE_PASSED",
             Reason::CallNotImplemented => "CALL_NOT_IMPLEMENTED",
             Reason::InternalError => "INTERNAL_ERROR",
@@ -72,6 +80,7 @@ impl Reason {
             Reason::IdempotencyKeyReused => Code::AlreadyExists,
             Reason::MessageNotFound | Reason::RetentionPassed => Code::NotFound,
             Reason::DatabaseUnavailable => Code::Unavailable,
+            Reason::Overloaded => Code::ResourceExhausted,
             Reason::DeadlinePassed => Code::DeadlineExceeded,
             Reason::CallNotImplemented => Code::Unimplemented,
             Reason::InternalError => Code::Internal,
@@ -208,6 +217,18 @@ pub(super) fn outbox(error: &OutboxError) -> Status {
             Reason::DatabaseUnavailable.status("the database is not available; repeat the call", details, [])
         }
         OutboxError::Refused(_) | OutboxError::Unreadable(_) | OutboxError::NewerVersion { .. } => internal(error),
+    }
+}
+
+/// A message that could not be stored.
+pub(super) fn intake(error: &IntakeError) -> Status {
+    match error {
+        IntakeError::Overloaded { retry_after } => {
+            let details = ErrorDetails::with_retry_info(Some(*retry_after));
+            let words = "more messages wait to be stored than the limit allows; repeat the call later";
+            Reason::Overloaded.status(words, details, [])
+        }
+        IntakeError::Outbox(error) => outbox(error),
     }
 }
 

@@ -18,9 +18,9 @@ use crate::{
     api::{Api, Backend, Readiness},
     config::{self, Settings},
     delivery::RetryPolicy,
-    dispatcher::Dispatcher,
+    dispatcher::{Dispatcher, Express},
     health::Board,
-    outbox::{Outbox, OutboxError, Wake},
+    outbox::{Intake, Outbox, OutboxError, Wake},
     policy::Policy,
 };
 
@@ -113,12 +113,14 @@ impl App {
         let wake = Wake::new(outbox.clock().clone());
 
         let stop_sending = CancellationToken::new();
+        let (openings, express) = Express::new(&settings.dispatch, &chains, &wake, stop_sending.clone());
+        let intake = Intake::new(outbox.clone(), settings.server.waiting_bytes, Some(openings), wake.clone());
         let dispatcher = Dispatcher {
             outbox: outbox.clone(),
             chains,
             settings: settings.dispatch.clone(),
             retry: RetryPolicy::from(&settings.retry),
-            wake: wake.clone(),
+            wake,
             database: watch::Sender::new(true),
         };
         let database = dispatcher.database.subscribe();
@@ -130,7 +132,7 @@ impl App {
             outbox: outbox.clone(),
             policy: Arc::new(Policy::new(&settings.policy)),
             board: board.clone(),
-            wake,
+            intake,
             longest_wait: settings.retry.longest_wait,
             retention: settings.retention.clone(),
         });
@@ -141,7 +143,7 @@ impl App {
             address,
             board,
             outbox,
-            dispatcher: spawn(dispatcher.run(stop_sending.clone()), &failed),
+            dispatcher: spawn(dispatcher.run(express, stop_sending.clone()), &failed),
             maintenance: spawn(maintenance, &failed),
             api: spawn(while_it_runs(api, readiness), &failed),
             failed,

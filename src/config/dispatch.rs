@@ -18,6 +18,9 @@ pub struct Dispatch {
     /// How many bytes of content, with their MIME form, are held in memory at once, 64 MiB by default; a message that is
     /// larger goes alone. More: more large messages at once.
     pub content_bytes: usize,
+    /// Whether a message that this process accepts goes straight to a provider where nothing waits before it, on by
+    /// default. Off: each is claimed first, which takes longer and shares the work among processes more evenly.
+    pub express: bool,
     /// How long the dispatcher waits between two looks while there is work that nobody told it of, 50 ms by default.
     /// Shorter: more statements.
     pub poll_shortest: Duration,
@@ -50,6 +53,7 @@ impl Default for Dispatch {
             concurrency: 128,
             claim_size: 100,
             content_bytes: 64 * 1024 * 1024,
+            express: true,
             poll_shortest: Duration::from_millis(50),
             poll_longest: Duration::from_secs(5),
             lease: Duration::from_secs(30),
@@ -68,6 +72,7 @@ impl Section for Dispatch {
         let (minute, hour, day) = (s(60), s(60 * 60), s(24 * 60 * 60));
         Self {
             concurrency: v.within("concurrency", self.concurrency, 1..=10_000),
+            express: v.any("express", self.express),
             claim_size: v.within("claim_size", self.claim_size, 1..=1000),
             content_bytes: v.within("content_bytes", self.content_bytes, 1024 * 1024..=1 << 36),
             poll_shortest: v.within("poll_shortest", self.poll_shortest, ms(1)..=minute),

@@ -15,6 +15,9 @@ pub struct Server {
     /// The largest request in bytes, 40 MiB by default. Larger calls are refused before they are read. Higher: bigger
     /// messages, and more memory for each call under way.
     pub max_request_bytes: usize,
+    /// The most bytes of content that wait to be stored, 64 MiB by default; calls beyond it are answered
+    /// RESOURCE_EXHAUSTED. Higher: more callers wait out a database that is slow, and more memory is used meanwhile.
+    pub waiting_bytes: usize,
     /// The longest time a call may take, 30 s by default; a caller's shorter deadline holds. Longer: callers wait
     /// longer before they learn that the database is away.
     pub call_timeout: Duration,
@@ -25,6 +28,7 @@ impl Default for Server {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 50051)),
             max_request_bytes: 40 * 1024 * 1024,
+            waiting_bytes: 64 * 1024 * 1024,
             call_timeout: Duration::from_secs(30),
         }
     }
@@ -35,6 +39,7 @@ impl Section for Server {
         Self {
             listen: v.any("listen", self.listen),
             max_request_bytes: v.within("max_request_bytes", self.max_request_bytes, 64 * 1024..=1024 * 1024 * 1024),
+            waiting_bytes: v.within("waiting_bytes", self.waiting_bytes, 1024 * 1024..=64 * 1024 * 1024 * 1024),
             call_timeout: v.within(
                 "call_timeout",
                 self.call_timeout,

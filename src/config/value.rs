@@ -107,6 +107,24 @@ impl Value for f64 {
     }
 }
 
+impl Value for bool {
+    fn expected() -> String {
+        "true or false".to_owned()
+    }
+
+    fn read(raw: &Raw) -> Option<Self> {
+        match raw {
+            Raw::Bool(value) => Some(*value),
+            Raw::Word(text) => text.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
 impl Value for Duration {
     fn expected() -> String {
         "a time with its unit, such as \"500ms\", \"30s\" or \"1h 30m\",".to_owned()

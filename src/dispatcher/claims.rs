@@ -11,7 +11,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Dispatcher,
     agenda::Agenda,
-    lanes::{Deal, LaneBook, Room},
+    lanes::{Deal, Room, SharedBook},
     outage::Outage,
     places::{FreePlace, Places},
     send::{Job, Sender},
@@ -45,7 +45,7 @@ pub(super) struct Claims<'a> {
     tasks: TaskTracker,
     /// After an outage, until when others may renew their leases before they are taken over.
     others_until: Option<Instant>,
-    book: LaneBook,
+    book: SharedBook,
     agenda: Agenda,
     /// Whether the last claim left something behind.
     has_backlog: bool,
@@ -82,6 +82,7 @@ impl<'a> Claims<'a> {
         sender: Sender,
         outage: Outage,
         places: Places,
+        book: SharedBook,
         tasks: TaskTracker,
     ) -> Self {
         Self {
@@ -91,7 +92,7 @@ impl<'a> Claims<'a> {
             places,
             tasks,
             others_until: None,
-            book: LaneBook::default(),
+            book,
             agenda: Agenda::new(&dispatcher.settings),
             has_backlog: false,
             quiet_until: Instant::now(),
@@ -131,7 +132,7 @@ impl<'a> Claims<'a> {
             self.look().await?;
         }
         if !self.dispatcher.wake.is_listening() && self.agenda.poll_at <= Instant::now() {
-            self.book.mark_all();
+            self.book.lock().mark_all();
             self.agenda.polled();
         }
         let rooms = self.rooms();
@@ -171,12 +172,14 @@ impl<'a> Claims<'a> {
         let News { now: due, later, look_anew } = self.dispatcher.wake.take();
         let now = self.now();
         let mut knows_all = !look_anew;
+        let mut book = self.book.lock();
         for lane in due {
-            knows_all &= self.book.expect(lane, now, now);
+            knows_all &= book.expect(lane, now, now);
         }
         for (due_at, lane) in later {
-            knows_all &= self.book.expect(lane, due_at, now);
+            knows_all &= book.expect(lane, due_at, now);
         }
+        drop(book);
         if !knows_all {
             self.agenda.look_soon();
         }
@@ -187,7 +190,7 @@ impl<'a> Claims<'a> {
         let began = Instant::now();
         let seen = self.dispatcher.outbox.look().await?;
         self.agenda.looked(began.elapsed(), self.processes());
-        self.book.learn(seen);
+        self.book.lock().learn(seen);
         Ok(())
     }
 
@@ -218,7 +221,7 @@ impl<'a> Claims<'a> {
 
     /// Ends what must not wait any longer where nothing is claimed.
     async fn sweep(&mut self, rooms: &Rooms) -> Result<(), OutboxError> {
-        let closed = self.book.closed(&self.dispatcher.chains, &rooms.open, self.now());
+        let closed = self.book.lock().closed(&self.dispatcher.chains, &rooms.open, self.now());
         let began = Instant::now();
         if !closed.is_empty() {
             self.dispatcher.outbox.sweep(&closed).await?;
@@ -229,21 +232,21 @@ impl<'a> Claims<'a> {
 
     /// Claims once, if something may be due and there is room for it. Whether it found anything.
     async fn claim(&mut self, rooms: Rooms) -> Result<bool, OutboxError> {
-        if !self.book.is_waiting(&rooms.open, self.now()) {
+        if !self.book.lock().is_waiting(&rooms.open, self.now()) {
             self.has_backlog = false;
             return Ok(false);
         }
         let rooms = self.linger(rooms).await;
         let wanted = self.places.free().min(self.dispatcher.settings.claim_size).min(rooms.places());
         let places = self.places.take(wanted);
-        let deal = self.book.deal(places.len(), &rooms.open, self.now());
+        let deal = self.book.lock().deal(places.len(), &rooms.open, self.now());
         if deal.lanes.is_empty() {
             return Ok(false);
         }
         let began = Instant::now();
         let claims = self.dispatcher.outbox.claim(&self.request(&deal)).await?;
         self.check_clock(claims.at, began.elapsed()).await;
-        self.book.note(&deal, &claims);
+        self.book.lock().note(&deal, &claims);
         self.has_backlog = claims.has_rest();
         let found = claims.lanes.iter().any(|lane| lane.found > 0);
         match found {
@@ -295,10 +298,10 @@ impl<'a> Claims<'a> {
 
     /// Where a lane's next due time is not known, asks for it.
     async fn ask_next_due(&mut self, rooms: &Rooms) -> Result<(), OutboxError> {
-        let unknown = self.book.unknown(&rooms.open, self.now());
+        let unknown = self.book.lock().unknown(&rooms.open, self.now());
         if !unknown.is_empty() {
             let answer = self.dispatcher.outbox.next_due(&unknown).await?;
-            self.book.note_next_due(&unknown, answer);
+            self.book.lock().note_next_due(&unknown, answer);
         }
         Ok(())
     }
@@ -313,7 +316,7 @@ impl<'a> Claims<'a> {
         if let Some(until) = rooms.resting_until {
             next = next.min(until.clamp(now + LINGER, now + REST_CHECK)).min(self.agenda.sweep_at.max(now + LINGER));
         }
-        if let Some(due_at) = self.book.next_due(self.now()) {
+        if let Some(due_at) = self.book.lock().next_due(self.now()) {
             // A little later, since the clocks agree no better.
             let in_time = Duration::try_from(due_at - self.now()).unwrap_or_default() + Duration::from_millis(1);
             next = next.min((now + in_time).max(self.quiet_until));
@@ -323,7 +326,7 @@ impl<'a> Claims<'a> {
 
     /// Waits until then, or until there is news, or a place for what waits.
     async fn rest(&self, until: Instant, stop: &CancellationToken) {
-        let waits_for_place = self.book.is_waiting(&self.rooms().open, self.now());
+        let waits_for_place = self.book.lock().is_waiting(&self.rooms().open, self.now());
         // What seemed to be due and was not is looked at again in a moment.
         let was_not_there = waits_for_place && self.quiet_until > Instant::now();
         let until = if was_not_there { until.min(self.quiet_until) } else { until };

@@ -6,6 +6,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -62,6 +63,20 @@ enum Looked {
     Nothing,
 }
 
+/// A lane book that the express lane asks too. Clones are the same book.
+#[derive(Clone)]
+pub(super) struct SharedBook(Arc<Mutex<LaneBook>>);
+
+impl SharedBook {
+    pub(super) fn new(book: LaneBook) -> Self {
+        Self(Arc::new(Mutex::new(book)))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, LaneBook> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What a chain takes now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Room {
@@ -109,6 +124,11 @@ impl LaneBook {
             entry.looked = Looked::Unknown;
         }
         true
+    }
+
+    /// Whether nothing waits in that lane, so that what comes now overtakes nobody. Nothing is empty that is not known.
+    pub(super) fn is_empty(&self, lane: LaneId, now: OffsetDateTime) -> bool {
+        self.lanes.get(&lane).is_some_and(|entry| !entry.lane.paused && !entry.is_waiting(now))
     }
 
     /// Something may be due in any lane.

@@ -6,6 +6,7 @@
 mod agenda;
 mod claims;
 mod contents;
+mod express;
 mod journal;
 mod lanes;
 mod leases;
@@ -26,16 +27,13 @@ use crate::{
     outbox::{Outbox, Wake},
 };
 
-use self::{
-    claims::Claims, contents::ContentBudget, leases::Leases, outage::Outage, places::Places, send::Sender,
-    settler::Settler,
-};
+pub use self::express::Express;
+use self::{claims::Claims, leases::Leases, outage::Outage, send::Sender, settler::Settler};
 
 /// How long the last outcomes may take to be written, at least: however short the drain is, they are what it is for.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// What a dispatcher works with.
-#[derive(Clone)]
 pub struct Dispatcher {
     /// Where messages come from and outcomes go to.
     pub outbox: Outbox,
@@ -52,9 +50,9 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Works until `stop` is cancelled (or outcomes can no longer be written), then drains: claims nothing more, lets what is under way finish within the
-    /// limit, and writes everything back. What was not begun by then is released, what was begun is of unknown outcome.
-    pub async fn run(self, stop: CancellationToken) {
+    /// Works until `stop` is cancelled (or outcomes can no longer be written), then drains: claims nothing more, lets what
+    /// is under way finish within the limit, and writes everything back. What was not begun by then is released, what was begun is of unknown outcome.
+    pub async fn run(self, express: Express, stop: CancellationToken) {
         let outage = Outage::default();
         let leases = Leases::new(self.outbox.clone(), outage.clone(), self.settings.lease);
         let renewal = leases.clone().spawn_renewal(self.settings.lease_renewal);
@@ -64,7 +62,7 @@ impl Dispatcher {
         let settler = Settler::spawn(outbox, outage.clone(), wake, &self.settings, unsettled.clone());
         let tasks = TaskTracker::new();
         let abandon = CancellationToken::new();
-        let places = Places::new(self.settings.concurrency);
+        let places = express.places.clone();
         let sender = Sender {
             outbox: self.outbox.clone(),
             chains: Arc::new(self.chains.clone()),
@@ -73,13 +71,19 @@ impl Dispatcher {
             leases: leases.clone(),
             settler: settler.handle(),
             places: places.clone(),
-            contents: ContentBudget::new(self.settings.content_bytes as u64),
+            contents: express.contents.clone(),
             claim_size: self.settings.claim_size,
             tasks: tasks.clone(),
             stop: unsettled.clone(),
             abandon: abandon.clone(),
         };
-        Claims::new(&self, sender, outage, places, tasks.clone()).run(&unsettled).await;
+        let book = express.book.clone();
+        let express = tokio::spawn(express.run(sender.clone(), unsettled.clone()));
+        Claims::new(&self, sender, outage, places, book, tasks.clone()).run(&unsettled).await;
+
+        if let Err(error) = express.await {
+            tracing::error!(%error, "the express lane did not end well");
+        }
 
         tasks.close();
         if tokio::time::timeout(self.settings.drain_limit, tasks.wait()).await.is_err() {

@@ -120,6 +120,22 @@ impl Sender {
         }
     }
 
+    /// Sends a message whose content is at hand, as soon as there are bytes for it.
+    pub(super) async fn send_from_memory(&self, job: Job, message: Arc<Message>) {
+        let share = tokio::select! {
+            biased;
+            share = self.contents.take(job.claimed.size_bytes) => share,
+            () = self.stop.cancelled() => None,
+        };
+        match share {
+            Some(share) => {
+                self.send(job, message).await;
+                drop(share);
+            }
+            None => self.release([job]).await,
+        }
+    }
+
     /// Offers one message to its chain and writes back what became of it.
     async fn send(&self, job: Job, message: Arc<Message>) {
         let Job { claimed, hold, expected, _place } = job;

@@ -2,38 +2,69 @@
 //!
 //! Owns the race of two calls with one key; whether a message may be sent at all was decided before.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    Accepted, IdempotencyKey, NewMessage, Outbox, OutboxError,
+    Accepted, IdempotencyKey, LaneId, NewMessage, Outbox, OutboxError,
     content::{self, unknown_outcome_word},
-    error::{repeat, unreadable},
+    error::unreadable,
+    interval::interval,
 };
 use crate::{
-    delivery::Status,
+    delivery::{ProviderName, Status},
     message::{ClientId, MessageId},
 };
 
 /// How often the winner of a key is looked for: it can be removed between two statements, and then the key is free.
 const TRIES: u32 = 3;
 
+/// Terms for messages of any time, none of which is claimed.
+const ANY_TIME: Terms = Terms { lease: Duration::ZERO, slack: Duration::from_secs(100 * 366 * 24 * 60 * 60) };
+
+/// A message on its way into the tables.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'a> {
+    pub(super) new: &'a NewMessage,
+    /// Its content as bytes.
+    pub(super) content: &'a [u8],
+    pub(super) lane: LaneId,
+    /// If it is stored already claimed: the token, and the provider that is asked first.
+    pub(super) claim: Option<(i64, &'a ProviderName)>,
+}
+
+/// Under what conditions rows are stored.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    /// How long the leases of those last that are stored already claimed.
+    pub(super) lease: Duration,
+    /// How far the time of an id may be from the database's.
+    pub(super) slack: Duration,
+}
+
 impl Outbox {
     /// Stores messages and says, in their order, what became of each. What is answered is committed.
     ///
     /// One statement; a second one where a key was used before; two more for each lane met for the first time. Made
-    /// again with the same ids it stores nothing twice.
+    /// again with the same ids it stores nothing twice. Whoever has single messages of many callers takes
+    /// [`Intake`](super::Intake).
     pub async fn accept(&self, messages: &[NewMessage]) -> Result<Vec<Accepted>, OutboxError> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
+        let contents: Vec<Vec<u8>> = messages.iter().map(|new| content::encode(&new.message.email)).collect();
         let lanes = self.lanes.of(&self.database, messages).await?;
+        let row = |i: usize| Row { new: &messages[i], content: &contents[i], lane: lanes[i], claim: None };
         let mut answers: Vec<Option<Accepted>> = vec![None; messages.len()];
         for _ in 0..TRIES {
             let open: Vec<usize> = (0..messages.len()).filter(|&i| answers[i].is_none()).collect();
-            let fresh = self.store(&MessageColumns::of(open.iter().map(|&i| (&messages[i], lanes[i])))).await?;
+            let rows: Vec<Row<'_>> = open.iter().map(|&i| row(i)).collect();
+            let fresh = self.hot.repeat(|| self.store(&rows, ANY_TIME)).await?;
             let (won, lost): (Vec<_>, Vec<_>) =
                 open.into_iter().partition(|&i| fresh.contains(&messages[i].message.id.as_uuid()));
             for i in won {
@@ -42,19 +73,26 @@ impl Outbox {
             if lost.is_empty() {
                 break;
             }
-            let winners = self.winners(lost.iter().filter_map(|&i| client_and_key(&messages[i]))).await?;
-            for i in lost {
-                let new = &messages[i];
-                let winner = client_and_key(new).and_then(|key| winners.get(&key));
-                answers[i] = winner.map(|winner| {
-                    // This very call, made again after its answer was lost.
-                    let again = winner.id == new.message.id;
-                    if again { Accepted::New } else { winner.answer(new.idempotency.as_ref()) }
-                });
+            let keyed: Vec<&NewMessage> = lost.iter().map(|&i| &messages[i]).collect();
+            for (i, answer) in lost.into_iter().zip(self.answers_to_losers(&keyed).await?) {
+                answers[i] = answer;
             }
         }
         let answers: Option<Vec<_>> = answers.into_iter().collect();
         answers.ok_or_else(|| OutboxError::Unavailable("an idempotency key comes and goes too quickly".into()))
+    }
+
+    /// What to answer to messages whose keys were used before, in their order; `None` where the message of that key is
+    /// gone meanwhile, so that the key is free again.
+    pub(super) async fn answers_to_losers(&self, lost: &[&NewMessage]) -> Result<Vec<Option<Accepted>>, OutboxError> {
+        let winners = self.winners(lost.iter().filter_map(|new| client_and_key(new))).await?;
+        let answer = |new: &&NewMessage| {
+            let winner = winners.get(&client_and_key(new)?)?;
+            // This very call, made again after its answer was lost.
+            let again = winner.id == new.message.id;
+            Some(if again { Accepted::New } else { winner.answer(new.idempotency.as_ref()) })
+        };
+        Ok(lost.iter().map(answer).collect())
     }
 
     /// What became of the message that has this key; `None` if no message has it. Writes nothing.
@@ -63,36 +101,41 @@ impl Outbox {
         Ok(winners.into_values().next().map(|winner| winner.answer(Some(key))))
     }
 
-    /// Stores those whose key is new, and says which they are.
-    async fn store(&self, columns: &MessageColumns<'_>) -> Result<HashSet<Uuid>, OutboxError> {
-        let ids = repeat(|| async {
-            sqlx::query_file_scalar!(
-                "src/outbox/accept.sql",
-                &columns.id,
-                &columns.client as _,
-                &columns.accepted_at,
-                &columns.chain as _,
-                &columns.priority as _,
-                &columns.unknown_outcome as _,
-                &columns.sender as _,
-                &columns.recipients,
-                &columns.tags,
-                &columns.document_type as _,
-                &columns.correlation_id as _,
-                &columns.traceparent as _,
-                &columns.tracestate as _,
-                &columns.key as _,
-                &columns.fingerprint as _,
-                &columns.content,
-                &columns.lane,
-                &columns.send_at,
-                &columns.expire_at as _,
-                &columns.give_up_at,
-                content::VERSION
-            )
-            .fetch_all(&self.database)
-            .await
-        })
+    /// Stores those whose key is new, and says which they are. One statement; made again it stores nothing twice.
+    pub(super) async fn store(&self, rows: &[Row<'_>], terms: Terms) -> sqlx::Result<HashSet<Uuid>> {
+        let mut columns = MessageColumns::default();
+        for row in rows {
+            columns.push(row);
+        }
+        let ids = sqlx::query_file_scalar!(
+            "src/outbox/accept.sql",
+            &columns.id,
+            &columns.client as _,
+            &columns.accepted_at,
+            &columns.chain as _,
+            &columns.priority as _,
+            &columns.unknown_outcome as _,
+            &columns.sender as _,
+            &columns.recipients,
+            &columns.tags,
+            &columns.document_type as _,
+            &columns.correlation_id as _,
+            &columns.traceparent as _,
+            &columns.tracestate as _,
+            &columns.key as _,
+            &columns.fingerprint as _,
+            &columns.content as _,
+            &columns.lane,
+            &columns.send_at,
+            &columns.expire_at as _,
+            &columns.give_up_at,
+            content::VERSION,
+            &columns.token as _,
+            &columns.provider as _,
+            interval(terms.lease),
+            interval(terms.slack)
+        )
+        .fetch_all(&self.hot)
         .await?;
         Ok(ids.into_iter().collect())
     }
@@ -184,23 +227,18 @@ struct MessageColumns<'a> {
     tracestate: Vec<&'a str>,
     key: Vec<Option<&'a str>>,
     fingerprint: Vec<Option<&'a [u8]>>,
-    content: Vec<Vec<u8>>,
+    content: Vec<&'a [u8]>,
     lane: Vec<i32>,
     send_at: Vec<OffsetDateTime>,
     expire_at: Vec<Option<OffsetDateTime>>,
     give_up_at: Vec<OffsetDateTime>,
+    token: Vec<Option<i64>>,
+    provider: Vec<Option<&'a str>>,
 }
 
 impl<'a> MessageColumns<'a> {
-    fn of(rows: impl Iterator<Item = (&'a NewMessage, i32)>) -> Self {
-        let mut columns = Self::default();
-        for (new, lane) in rows {
-            columns.push(new, lane);
-        }
-        columns
-    }
-
-    fn push(&mut self, new: &'a NewMessage, lane: i32) {
+    fn push(&mut self, row: &Row<'a>) {
+        let new = row.new;
         let message = &*new.message;
         self.id.push(message.id.as_uuid());
         self.client.push(message.client.as_str());
@@ -217,11 +255,13 @@ impl<'a> MessageColumns<'a> {
         self.tracestate.push(&message.trace.tracestate);
         self.key.push(new.idempotency.as_ref().map(|key| key.key.as_str()));
         self.fingerprint.push(new.idempotency.as_ref().map(|key| key.fingerprint.as_slice()));
-        self.content.push(content::encode(&message.email));
-        self.lane.push(lane);
+        self.content.push(row.content);
+        self.lane.push(row.lane.as_i32());
         self.send_at.push(new.send_at);
         self.expire_at.push(new.expire_at);
         self.give_up_at.push(new.give_up_at);
+        self.token.push(row.claim.map(|(token, _)| token));
+        self.provider.push(row.claim.map(|(_, provider)| provider.as_str()));
     }
 }
 

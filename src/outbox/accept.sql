@@ -2,8 +2,19 @@
 --
 -- Keys first and sorted: two calls at once wait for each other's keys in one order, and the second sees that it lost.
 -- A row that is there already is this very call made again after its answer was lost: nothing is stored twice.
+--
+-- One that comes with a token is stored already claimed by the process that brings it.
+--
+-- Of an id whose time is too far from now nothing is stored: a wrong clock made it, and it would lie in a wrong day.
+--
+--  $1 … $20   the messages
+--  $21        the version of the contents
+--  $22, $23   for those that are claimed the token and the provider that is asked first
+--  $24        how long their leases last
+--  $25        how far the time of an id may be from now
 with input as materialized (
     select
+        nth,
         id,
         client,
         accepted_at,
@@ -19,11 +30,12 @@ with input as materialized (
         tracestate,
         key,
         fingerprint,
-        content,
         lane,
         send_at,
         expire_at,
-        give_up_at
+        give_up_at,
+        token,
+        provider
     from unnest(
         $1::uuid[],
         $2::text[],
@@ -40,12 +52,13 @@ with input as materialized (
         $13::text[],
         $14::text[],
         $15::bytea[],
-        $16::bytea[],
         $17::integer[],
         $18::timestamptz[],
         $19::timestamptz[],
-        $20::timestamptz[]
-    ) as input (
+        $20::timestamptz[],
+        $22::bigint[],
+        $23::text[]
+    ) with ordinality as input (
         id,
         client,
         accepted_at,
@@ -61,12 +74,15 @@ with input as materialized (
         tracestate,
         key,
         fingerprint,
-        content,
         lane,
         send_at,
         expire_at,
-        give_up_at
+        give_up_at,
+        token,
+        provider,
+        nth
     )
+    where accepted_at between now() - $25::interval and now() + $25::interval
 ),
 won as (
     insert into idempotency (client, key, message_id, fingerprint)
@@ -120,25 +136,48 @@ stored as (
         input.traceparent,
         input.tracestate,
         input.key,
-        length(input.content),
+        length(body.content),
         $21::smallint,
-        input.content
+        body.content
     from input
     join fresh on fresh.id = input.id
+    -- Taken from the array at the very end, so that no content is copied from step to step.
+    cross join lateral (
+        select ($16::bytea[])[input.nth] as content
+    ) as body
     on conflict do nothing
-    returning id
+    returning id, size_bytes
 ),
 queued as (
-    insert into pending (id, lane, status, due_at, expire_at, give_up_at, hold, size_bytes)
+    insert into pending (
+        id,
+        lane,
+        status,
+        due_at,
+        expire_at,
+        give_up_at,
+        hold,
+        size_bytes,
+        token,
+        provider,
+        begun_at
+    )
     select
         input.id,
         input.lane,
-        'NOT_YET_SENT',
-        least(input.send_at, input.expire_at, input.give_up_at),
+        case when input.token is null then 'NOT_YET_SENT' else 'IN_PROCESS' end::status,
+        case
+            when input.token is null then least(input.send_at, input.expire_at, input.give_up_at)
+            else now() + $24::interval
+        end,
         input.expire_at,
         input.give_up_at,
         input.unknown_outcome = 'HOLD',
-        length(input.content)
+        stored.size_bytes,
+        input.token,
+        input.provider,
+        -- Under RESEND sending may begin at once; under HOLD that is put on record apart, before the first byte.
+        case when input.token is not null and input.unknown_outcome <> 'HOLD' then now() end
     from input
     join stored on stored.id = input.id
     returning id, status

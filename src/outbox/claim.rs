@@ -8,12 +8,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{
-    LaneId, Lease, Outbox, OutboxError,
-    attempts::recipients,
-    error::{repeat, unreadable},
-    interval::interval,
-};
+use super::{LaneId, Lease, Outbox, OutboxError, attempts::recipients, error::unreadable, interval::interval};
 use crate::{
     delivery::ProviderName,
     message::{MessageId, RecipientIndex, UnknownOutcome},
@@ -143,6 +138,7 @@ struct Row {
     provider: Option<String>,
     size_bytes: Option<i64>,
     out_of_order: Option<bool>,
+    taken: bool,
 }
 
 impl Outbox {
@@ -160,7 +156,7 @@ impl Outbox {
         let found: Vec<Found> = rows.into_iter().filter_map(|row| row.into_found(request, &tokens)).collect();
         let lanes = sum_up(request, &found);
         let out_of_order: Vec<LaneClaim> = lanes_out_of_order(request, &found);
-        let taken = found.into_iter().filter(|found| !found.out_of_order);
+        let taken = found.into_iter().filter(|found| found.taken);
         let mut messages = self.read_claimed(taken.map(|found| found.into_claimed(at, request))).await;
         if !out_of_order.is_empty() {
             let limit = request.limit.saturating_sub(messages.len());
@@ -181,23 +177,24 @@ impl Outbox {
             request.lanes.iter().map(|asked| i32::try_from(asked.limit).unwrap_or(i32::MAX)).collect();
         let providers: Vec<&str> = request.lanes.iter().map(|asked| asked.provider.as_str()).collect();
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-        repeat(|| async {
-            sqlx::query_file_as!(
-                Row,
-                "src/outbox/claim.sql",
-                &ids,
-                &since,
-                &limits,
-                &providers as _,
-                limit,
-                interval(request.lease),
-                tokens,
-                request.takes_over
-            )
-            .fetch_all(&self.database)
+        self.hot
+            .repeat(|| async {
+                sqlx::query_file_as!(
+                    Row,
+                    "src/outbox/claim.sql",
+                    &ids,
+                    &since,
+                    &limits,
+                    &providers as _,
+                    limit,
+                    interval(request.lease),
+                    tokens,
+                    request.takes_over
+                )
+                .fetch_all(&self.hot)
+                .await
+            })
             .await
-        })
-        .await
     }
 
     /// Reads what was claimed. The claim is committed by now, so a row that cannot be read must not take the others with
@@ -228,42 +225,11 @@ impl Outbox {
     /// Gives rows that this process has claimed to a person.
     async fn set_aside(&self, leases: &[(Uuid, i64)]) -> Result<(), OutboxError> {
         let (ids, tokens): (Vec<Uuid>, Vec<i64>) = leases.iter().copied().unzip();
-        repeat(|| async {
-            sqlx::query!(
-                r#"
-                with failed as (
-                    update pending
-                    set
-                        status = 'FAILED_NOT_RETRYABLE',
-                        due_at = null,
-                        failed_at = now(),
-                        token = null,
-                        begun_at = null,
-                        provider = null,
-                        ask_first = false
-                    from unnest($1::uuid[], $2::bigint[]) as lease (id, token)
-                    where pending.id = lease.id
-                        and pending.token = lease.token
-                    returning pending.id, pending.status
-                )
-                insert into tally (day, status, n)
-                select day_of(id), status, sum(n)
-                from (
-                    select id, 'IN_PROCESS'::status as status, -1 as n
-                    from failed
-                    union all
-                    select id, status, 1
-                    from failed
-                ) as change
-                group by day_of(id), status
-                "#,
-                &ids,
-                &tokens
-            )
-            .execute(&self.database)
-            .await
-        })
-        .await?;
+        self.database
+            .repeat(|| async {
+                sqlx::query_file!("src/outbox/set_aside.sql", &ids, &tokens).execute(&self.database).await
+            })
+            .await?;
         Ok(())
     }
 }
@@ -290,6 +256,7 @@ struct Found {
     id: Uuid,
     due_at: OffsetDateTime,
     out_of_order: bool,
+    taken: bool,
     rounds: i32,
     attempts: i32,
     open_recipients: Option<Vec<i16>>,
@@ -314,6 +281,7 @@ impl Row {
             id: self.id?,
             due_at: self.due_at?,
             out_of_order: self.out_of_order?,
+            taken: self.taken,
             rounds: self.rounds?,
             attempts: self.attempts?,
             open_recipients: self.open_recipients,
@@ -372,8 +340,8 @@ fn sum_up(request: &ClaimRequest, found: &[Found]) -> Vec<LaneFound> {
             lane.rest = Rest::From(one.due_at);
         }
     }
-    // Whatever becomes of what is out of order, the lane is looked at again from there.
-    for one in found.iter().filter(|one| one.out_of_order).rev() {
+    // Whatever becomes of what was not taken, the lane is looked at again from there.
+    for one in found.iter().filter(|one| !one.taken).rev() {
         lanes[one.place].rest = Rest::From(one.due_at);
     }
     lanes

@@ -1,8 +1,10 @@
 -- Takes what is due from lanes, each from its position on, and answers with what it found there.
 --
 -- Only what waits as it should is taken. A row that is out of order (a lease that ran out, a time that has passed, a
--- message that was called off) is locked for the moment and told of; `recover.sql` deals with it. This statement runs
--- for every batch of messages, and half of its time goes into planning: it is kept as small as it can be.
+-- message that was called off) is locked for the moment and told of; `recover.sql` deals with it.
+--
+-- This statement runs for every batch of messages, and its plan is made once: a row is found by the index of what is due
+-- and then known by its place, so that there is one way to do it, whatever Postgres believes of the size of the table.
 --
 -- Lanes are looked at in the order given, and no further than to the last row that is wanted. There is always a row in
 -- the answer, since the database's time is one.
@@ -16,6 +18,7 @@ with met as (
     select
         asked.place,
         asked.provider as first_provider,
+        due.place_in_table,
         due.id,
         due.due_at,
         due.status,
@@ -38,6 +41,7 @@ with met as (
         with ordinality as asked (lane, since, size, provider, place)
     cross join lateral (
         select
+            pending.ctid as place_in_table,
             pending.id,
             pending.due_at,
             pending.status,
@@ -70,6 +74,7 @@ found as materialized (
     select
         row_number() over () as nth,
         met.place,
+        met.place_in_table,
         met.id,
         met.due_at,
         met.status,
@@ -97,16 +102,16 @@ claimed as (
         begun_at = case when not found.hold then now() end,
         provider = found.provider
     from found
-    where pending.id = found.id
+    where pending.ctid = found.place_in_table
         and not found.out_of_order
+    returning found.nth, found.id, found.status
 ),
 tallied as (
     insert into tally (day, status, n)
     select moved.day, change.status, change.n
     from (
         select day_of(id) as day, status, count(*) as n
-        from found
-        where not out_of_order
+        from claimed
         group by day_of(id), status
     ) as moved
     cross join lateral (
@@ -130,6 +135,7 @@ select
     found.ask_first,
     found.provider,
     found.size_bytes,
-    found.out_of_order
+    found.out_of_order,
+    coalesce(found.nth = any (array(select nth from claimed)), false) as "taken!"
 from (values (true)) as always (is_so)
 left join found on always.is_so

@@ -11,9 +11,12 @@ use tokio::time::Instant;
 
 use super::{
     Lanes, Outbox, OutboxError,
-    database::{Database, quoted},
+    database::{Database, Plans, quoted},
 };
-use crate::{config, message::Clock};
+use crate::{
+    config::{self, Pooling},
+    message::Clock,
+};
 
 /// Makes one process at a time change the tables. Held for one transaction.
 const MIGRATION_LOCK: i64 = 0x0070_6f73_7472_6964;
@@ -22,8 +25,17 @@ impl Outbox {
     /// Connects to the database at `url` and measures its clock. Fails if the database cannot be reached within the
     /// settings' longest wait. The tables are not touched: see [`Outbox::migrate`].
     pub async fn connect(settings: &config::Database, url: &SecretString) -> Result<Self, OutboxError> {
+        // Half of the connections are for what is done all the time, so that no crowd of readers holds it up.
+        let (few, many) = (settings.max_connections / 2, settings.max_connections.div_ceil(2));
+        let database = Database::new(settings, url, few.max(1), Plans::Fresh)?;
+        let hot = match settings.pooling {
+            Pooling::Session => Database::new(settings, url, many, Plans::Kept)?,
+            // Statements without a name are planned each time anyway.
+            Pooling::Transaction => Database::new(settings, url, many, Plans::Fresh)?,
+        };
         let outbox = Self {
-            database: Database::new(settings, url)?,
+            database,
+            hot,
             clock: Clock::default(),
             lanes: Arc::new(Lanes::default()),
             schema: settings.schema.as_str().into(),
@@ -96,5 +108,6 @@ impl Outbox {
     /// Gives the connections back. Calls made afterwards fail.
     pub async fn close(&self) {
         self.database.close().await;
+        self.hot.close().await;
     }
 }

@@ -3,7 +3,12 @@
 //!
 //! Owns what a session and a transaction begin with; knows no table.
 
-use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use futures_util::{
     FutureExt as _, StreamExt as _, TryStreamExt as _,
@@ -18,17 +23,45 @@ use sqlx::{
     postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgQueryResult, PgRow, PgStatement, PgTypeInfo},
 };
 
-use super::OutboxError;
+use super::{
+    OutboxError,
+    error::{has_code, is_lost_connection},
+};
 use crate::config::{self, Pooling};
 
 /// A connection that was used this recently is taken for alive; another is asked before it is used.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What every session or transaction begins with, besides the schema.
-const SETTINGS: [(&str, &str); 5] = [
-    // A plan made once for all would be made while the tables are empty and then be kept: it reads everything, and
-    // every day's partition.
-    ("plan_cache_mode", "force_custom_plan"),
+/// How long to wait before a statement that collided with another is made again, each time a little longer.
+const PAUSES: [Duration; 4] =
+    [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(320)];
+
+/// How often a statement is made again at once whose connection was closed.
+const RECONNECTIONS: u32 = 2;
+
+/// How Postgres plans the statements of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plans {
+    /// Anew each time, for the values at hand: so that only the tables of the days concerned are opened. A plan made once
+    /// for all would be made while the tables are empty and then be kept.
+    Fresh,
+    /// Once for all. For statements that are made all the time, whose planning takes longer than their work, and that
+    /// can be planned in one way only: rows are only inserted, or each is looked for by an index.
+    Kept,
+}
+
+impl Plans {
+    fn settings(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Fresh => &[("plan_cache_mode", "force_custom_plan")],
+            // A table that is empty while the plan is made would be read as a whole for ever after.
+            Self::Kept => &[("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off")],
+        }
+    }
+}
+
+/// What every session or transaction begins with besides.
+const SETTINGS: [(&str, &str); 4] = [
     // Whoever takes the first of many rows in order must not gather and sort all of them, which looks cheap for as long
     // as Postgres has not noticed how many there are. Nor is a statement of a millisecond worth compiling.
     ("enable_bitmapscan", "off"),
@@ -48,35 +81,62 @@ pub(super) struct Database {
     options: PgConnectOptions,
     pooling: Pooling,
     settings: Arc<str>,
+    doubt: Doubt,
+}
+
+/// Since when no idle connection is taken for alive: one was used, and had been closed.
+#[derive(Clone, Default)]
+struct Doubt(Arc<Mutex<Option<Instant>>>);
+
+impl Doubt {
+    fn arise(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether a connection that was idle for that long may be closed without our knowing.
+    fn concerns(&self, idle_for: Duration) -> bool {
+        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        idle_for >= FRESH || since.is_some_and(|since| since.elapsed() <= idle_for)
+    }
 }
 
 impl Database {
     /// The database at `url`; nothing is connected yet.
-    pub(super) fn new(settings: &config::Database, url: &SecretString) -> Result<Self, OutboxError> {
+    pub(super) fn new(
+        settings: &config::Database,
+        url: &SecretString,
+        connections: u32,
+        plans: Plans,
+    ) -> Result<Self, OutboxError> {
         // The error of a URL that cannot be parsed is not passed on: it may hold the password.
         let options = PgConnectOptions::from_str(url.expose_secret())
             .map_err(|_| OutboxError::Refused("the database's URL cannot be parsed".into()))?
             .application_name("postrider")
             // A pooler does not know it, and no number here is a float.
             .extra_float_digits(None);
-        let begins = begins(settings);
+        let begins = begins(settings, plans);
         let at_connect: Arc<str> = match settings.pooling {
             Pooling::Session => begins.as_str().into(),
             Pooling::Transaction => "".into(),
         };
+        let doubt = Doubt::default();
         let pool = PgPoolOptions::new()
-            .max_connections(settings.max_connections)
+            .max_connections(connections)
             .acquire_timeout(settings.acquire_timeout)
             .test_before_acquire(false)
-            .before_acquire(|connection, about| {
-                Box::pin(async move { Ok(about.idle_for < FRESH || connection.ping().await.is_ok()) })
+            .before_acquire({
+                let doubt = doubt.clone();
+                move |connection, about| {
+                    let is_asked = doubt.concerns(about.idle_for);
+                    Box::pin(async move { Ok(!is_asked || connection.ping().await.is_ok()) })
+                }
             })
             .after_connect(move |connection, _| {
                 let sql = at_connect.clone();
                 Box::pin(async move { execute(connection, &sql).await })
             })
             .connect_lazy_with(options.clone());
-        Ok(Self { pool, options, pooling: settings.pooling, settings: begins.into() })
+        Ok(Self { pool, options, pooling: settings.pooling, settings: begins.into(), doubt })
     }
 
     /// The schema's settings on a connection beside the pool, for what cannot be part of a transaction.
@@ -97,6 +157,37 @@ impl Database {
         };
         let transaction = self.pool.begin_with(AssertSqlSafe(sql)).await?;
         Ok(Begun { transaction, pooling: self.pooling })
+    }
+
+    /// Runs a statement again while it collides with another (a serialization failure, a deadlock), a few times, and at
+    /// once where its connection turns out to be closed. It has to be one that may be made again after its answer was
+    /// lost.
+    pub(super) async fn repeat<T, Run>(&self, mut run: impl FnMut() -> Run) -> Result<T, OutboxError>
+    where
+        Run: Future<Output = sqlx::Result<T>>,
+    {
+        let mut pauses = PAUSES.into_iter();
+        let mut reconnections = 0..RECONNECTIONS;
+        loop {
+            match run().await {
+                Err(error) if is_lost_connection(&error) => {
+                    self.doubt();
+                    if reconnections.next().is_none() {
+                        return Err(error.into());
+                    }
+                }
+                Err(error) if has_code(&error, &["40001", "40P01"]) => match pauses.next() {
+                    Some(pause) => tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await,
+                    None => return Err(error.into()),
+                },
+                result => return result.map_err(OutboxError::from),
+            }
+        }
+    }
+
+    /// Takes no connection for alive that is idle by now: another turned out to be closed.
+    pub(super) fn doubt(&self) {
+        self.doubt.arise();
     }
 
     /// Gives the connections back. Statements made afterwards fail.
@@ -121,9 +212,9 @@ impl Database {
 }
 
 /// The settings as statements, each ended by a semicolon.
-fn begins(settings: &config::Database) -> String {
+fn begins(settings: &config::Database, plans: Plans) -> String {
     let schema = quoted(&settings.schema);
-    let all = [("search_path", schema.as_str())].into_iter().chain(SETTINGS);
+    let all = [("search_path", schema.as_str())].into_iter().chain(SETTINGS).chain(plans.settings().iter().copied());
     all.map(|(name, value)| format!("set {name} = {value};")).collect::<Vec<_>>().join(" ")
 }
 

@@ -94,6 +94,14 @@ pub(super) enum DayState {
     Detached,
 }
 
+/// The least and the greatest of these ids. A statement that looks for each of them, and says that all are in between,
+/// is planned for the tables of the days in between and opens no other.
+pub(super) fn id_range(ids: &[Uuid]) -> (Uuid, Uuid) {
+    let least = ids.iter().min().copied().unwrap_or(Uuid::max());
+    let greatest = ids.iter().max().copied().unwrap_or(Uuid::nil());
+    (least, greatest)
+}
+
 impl Outbox {
     /// Makes the tables for yesterday, today and that many days ahead, where they are missing; says for how many days
     /// it did. Any number of processes may do it at once.

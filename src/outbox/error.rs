@@ -1,14 +1,10 @@
 //! What a database error means to the caller: sorted by what the caller does next.
 //!
-//! Owns the sorting and the repeating of what collided. Never reads a DETAIL, which holds the values of rows.
+//! Owns the sorting. Never reads a DETAIL, which holds the values of rows.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use super::OutboxError;
-
-/// How long to wait before a statement that collided with another is made again, each time a little longer.
-const PAUSES: [Duration; 4] =
-    [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(320)];
 
 impl From<sqlx::Error> for OutboxError {
     fn from(error: sqlx::Error) -> Self {
@@ -41,20 +37,11 @@ impl From<sqlx::migrate::MigrateError> for OutboxError {
     }
 }
 
-/// Runs a statement again while it collides with another (a serialization failure, a deadlock), a few times.
-pub(super) async fn repeat<T, Run>(mut run: impl FnMut() -> Run) -> Result<T, OutboxError>
-where
-    Run: Future<Output = sqlx::Result<T>>,
-{
-    for pause in PAUSES {
-        match run().await {
-            Err(error) if has_code(&error, &["40001", "40P01"]) => {
-                tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
-            }
-            result => return result.map_err(OutboxError::from),
-        }
-    }
-    run().await.map_err(OutboxError::from)
+/// Whether the connection ended while it was used, so that nobody knows what became of the statement: often it had
+/// been closed before, by a server that was restarted.
+pub(super) fn is_lost_connection(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Io(_) | sqlx::Error::Protocol(_))
+        || has_code(error, &["57P01", "57P02", "57P03", "08006"])
 }
 
 /// Whether the database answered with one of these codes.
@@ -68,6 +55,11 @@ pub(super) fn unreadable(what: impl fmt::Display) -> OutboxError {
     OutboxError::Unreadable(what.to_string())
 }
 
+/// Whether a row has no table to go to, as when that of its day is not made.
+fn lacks_a_table(error: &dyn sqlx::error::DatabaseError) -> bool {
+    error.code().as_deref() == Some("23514") && error.constraint().is_none()
+}
+
 /// Sorts by SQLSTATE (PostgreSQL documentation, appendix A).
 fn from_sqlstate(error: &dyn sqlx::error::DatabaseError) -> OutboxError {
     let code = error.code().unwrap_or_default();
@@ -75,6 +67,9 @@ fn from_sqlstate(error: &dyn sqlx::error::DatabaseError) -> OutboxError {
     let message = if code.starts_with("22") { "a value was not accepted" } else { error.message() };
     let text = format!("{message} (SQLSTATE {code})");
     let class = code.get(..2).unwrap_or_default();
+    if lacks_a_table(error) {
+        return OutboxError::NotSetUp(text);
+    }
     match (class, &*code) {
         // Connection lost, wrong time, out of resources, the server stops or starts or is a standby.
         ("08" | "40" | "53" | "57" | "58", _) | (_, "55P03" | "25006") => OutboxError::Unavailable(text),

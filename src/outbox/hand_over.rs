@@ -7,7 +7,6 @@ use time::OffsetDateTime;
 use super::{
     Holding, Lease, Outbox, OutboxError, Settlement,
     attempts::{self, AttemptColumns},
-    error::repeat,
 };
 use crate::{
     delivery::{Attempt, Next, ProviderName, Status},
@@ -36,32 +35,34 @@ impl Outbox {
         let listed = attempts::list(open.iter().copied());
         let accepted = attempts::accepted(finished).next().is_some();
         let unknown_since = attempts::unknown_since(finished);
-        let held = repeat(|| async {
-            sqlx::query_file!(
-                "src/outbox/hand_over.sql",
-                lease.id.as_uuid(),
-                lease.token,
-                to.as_str(),
-                &listed,
-                accepted,
-                unknown_since,
-                &columns.nth,
-                &columns.round,
-                &columns.provider as _,
-                &columns.started_at,
-                &columns.duration_us,
-                &columns.class as _,
-                &columns.scope as _,
-                &columns.code,
-                &columns.detail,
-                &columns.provider_message_id as _,
-                &columns.offered as _,
-                &columns.verdicts as _
-            )
-            .fetch_optional(&self.database)
-            .await
-        })
-        .await?;
+        let held = self
+            .database
+            .repeat(|| async {
+                sqlx::query_file!(
+                    "src/outbox/hand_over.sql",
+                    lease.id.as_uuid(),
+                    lease.token,
+                    to.as_str(),
+                    &listed,
+                    accepted,
+                    unknown_since,
+                    &columns.nth,
+                    &columns.round,
+                    &columns.provider as _,
+                    &columns.started_at,
+                    &columns.duration_us,
+                    &columns.class as _,
+                    &columns.scope as _,
+                    &columns.code,
+                    &columns.detail,
+                    &columns.provider_message_id as _,
+                    &columns.offered as _,
+                    &columns.verdicts as _
+                )
+                .fetch_optional(&self.database)
+                .await
+            })
+            .await?;
         match held {
             Some(row) if row.is_narrowed => {
                 self.settle(&[cut_short(*lease, round, finished, open, to, self.clock.now())]).await?;

@@ -9,7 +9,7 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-use super::{NewMessage, Outbox, OutboxError, database::Database, error::repeat};
+use super::{NewMessage, Outbox, OutboxError, database::Database};
 use crate::message::{ClientId, Priority};
 
 /// The number of a lane.
@@ -55,14 +55,18 @@ type Key = (String, Priority, ClientId);
 /// The lanes that this process has met. A lane is never removed, so what is remembered stays true.
 #[derive(Default)]
 pub(super) struct Lanes {
-    known: RwLock<BTreeMap<Key, i32>>,
+    known: RwLock<BTreeMap<Key, LaneId>>,
     paused: RwLock<BTreeSet<LaneId>>,
 }
 
 impl Lanes {
     /// The lane of each message, in their order. A lane met for the first time costs two statements.
-    pub(super) async fn of(&self, database: &Database, messages: &[NewMessage]) -> Result<Vec<i32>, OutboxError> {
-        let keys: Vec<Key> = messages.iter().map(key).collect();
+    pub(super) async fn of<'a>(
+        &self,
+        database: &Database,
+        messages: impl IntoIterator<Item = &'a NewMessage>,
+    ) -> Result<Vec<LaneId>, OutboxError> {
+        let keys: Vec<Key> = messages.into_iter().map(key).collect();
         if let Some(lanes) = self.recall(&keys) {
             return Ok(lanes);
         }
@@ -77,18 +81,13 @@ impl Lanes {
         *self.paused.write().unwrap_or_else(PoisonError::into_inner) = paused.collect();
     }
 
-    fn recall(&self, keys: &[Key]) -> Option<Vec<i32>> {
+    fn recall(&self, keys: &[Key]) -> Option<Vec<LaneId>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         keys.iter().map(|key| known.get(key).copied()).collect()
     }
 }
 
 impl Outbox {
-    /// The lane of a message that was accepted by this process; `None` if it was not.
-    pub fn lane_of(&self, message: &NewMessage) -> Option<LaneId> {
-        self.lanes.recall(&[key(message)])?.first().copied().map(LaneId)
-    }
-
     /// Whether a lane was paused when this process last looked: a claim asks the database itself.
     pub fn is_paused(&self, lane: LaneId) -> bool {
         self.lanes.paused.read().unwrap_or_else(PoisonError::into_inner).contains(&lane)
@@ -100,13 +99,14 @@ fn key(new: &NewMessage) -> Key {
 }
 
 /// Sorted, so that two processes that meet the same lanes do not wait for each other in a circle.
-async fn find_or_make(database: &Database, wanted: &BTreeSet<&Key>) -> Result<Vec<(Key, i32)>, OutboxError> {
+async fn find_or_make(database: &Database, wanted: &BTreeSet<&Key>) -> Result<Vec<(Key, LaneId)>, OutboxError> {
     let chains: Vec<&str> = wanted.iter().map(|(chain, ..)| chain.as_str()).collect();
     let priorities: Vec<&str> = wanted.iter().map(|(_, priority, _)| priority.as_str()).collect();
     let clients: Vec<&str> = wanted.iter().map(|(.., client)| client.as_str()).collect();
-    repeat(|| async {
-        sqlx::query!(
-            r#"
+    database
+        .repeat(|| async {
+            sqlx::query!(
+                r#"
             insert into lane (chain, priority, client)
             select chain, priority::priority, client
             from unnest($1::text[], $2::text[], $3::text[]) as wanted (chain, priority, client)
@@ -119,14 +119,14 @@ async fn find_or_make(database: &Database, wanted: &BTreeSet<&Key>) -> Result<Ve
             )
             on conflict do nothing
             "#,
-            &chains as _,
-            &priorities as _,
-            &clients as _
-        )
-        .execute(database)
-        .await
-    })
-    .await?;
+                &chains as _,
+                &priorities as _,
+                &clients as _
+            )
+            .execute(database)
+            .await
+        })
+        .await?;
     let rows = sqlx::query!(
         r#"
         select lane.id, lane.chain, lane.priority::text as "priority!", lane.client
@@ -146,7 +146,7 @@ async fn find_or_make(database: &Database, wanted: &BTreeSet<&Key>) -> Result<Ve
         .map(|row| {
             let priority = Priority::parse(&row.priority)
                 .ok_or_else(|| OutboxError::Unreadable(format!("unknown priority {}", row.priority)))?;
-            Ok(((row.chain, priority, ClientId::new(&row.client)), row.id))
+            Ok(((row.chain, priority, ClientId::new(&row.client)), LaneId(row.id)))
         })
         .collect()
 }

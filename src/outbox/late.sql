@@ -6,6 +6,7 @@
 --
 --  $1, $2    messages, and for each the recipients that were accepted
 --  $3 … $15  the attempts
+--  $16, $17  the least and the greatest id, so that only the days between them are looked at
 with outcome as materialized (
     select id, string_to_array(accepted, ',')::smallint[] as accepted
     from unnest($1::uuid[], $2::text[]) as outcome (id, accepted)
@@ -29,6 +30,8 @@ kept as materialized (
         select cardinality(message.recipients) as recipients
         from message
         where message.id = outcome.id
+            and message.id >= $16
+            and message.id <= $17
         limit 1
     ) as message
 ),
@@ -83,6 +86,8 @@ heard as materialized (
         select
         from event
         where event.message_id = attempt.id
+            and event.message_id >= $16
+            and event.message_id <= $17
             and event.at = attempt.started_at
             and event.provider = attempt.provider
             and event.round = attempt.round

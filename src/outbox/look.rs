@@ -17,11 +17,15 @@ pub struct LaneSeen {
 }
 
 impl Outbox {
+    // Both among the statements whose plans are kept: one without a parameter is planned once in any session, and in
+    // the others it could be planned for an empty table.
+
     /// Every lane there is, and when something is due in it. One statement; one step into the index for each lane, and
     /// over what vacuum has not been able to clean there.
     pub async fn look(&self) -> Result<Vec<LaneSeen>, OutboxError> {
-        let rows = sqlx::query!(
-            r#"
+        let statement = || async {
+            sqlx::query!(
+                r#"
             select
                 lane.id as "id!",
                 lane.chain as "chain!",
@@ -39,9 +43,11 @@ impl Outbox {
                 limit 1
             ) as earliest on true
             "#
-        )
-        .fetch_all(&self.database)
-        .await?;
+            )
+            .fetch_all(&self.hot)
+            .await
+        };
+        let rows = self.hot.repeat(statement).await?;
         let seen = rows.into_iter().map(|row| {
             let priority = Priority::parse(&row.priority)
                 .ok_or_else(|| OutboxError::Unreadable(format!("unknown priority {}", row.priority)))?;
@@ -61,8 +67,9 @@ impl Outbox {
     ) -> Result<Vec<(LaneId, OffsetDateTime)>, OutboxError> {
         let ids: Vec<i32> = lanes.iter().map(|(lane, _)| lane.as_i32()).collect();
         let after: Vec<OffsetDateTime> = lanes.iter().map(|(_, after)| *after).collect();
-        let rows = sqlx::query!(
-            r#"
+        let statement = || async {
+            sqlx::query!(
+                r#"
             select asked.lane as "lane!", next.due_at as "due_at!"
             from unnest($1::integer[], $2::timestamptz[]) as asked (lane, after)
             cross join lateral (
@@ -74,11 +81,13 @@ impl Outbox {
                 limit 1
             ) as next
             "#,
-            &ids,
-            &after
-        )
-        .fetch_all(&self.database)
-        .await?;
+                &ids,
+                &after
+            )
+            .fetch_all(&self.hot)
+            .await
+        };
+        let rows = self.hot.repeat(statement).await?;
         Ok(rows.into_iter().map(|row| (LaneId::new(row.lane), row.due_at)).collect())
     }
 }

@@ -13,10 +13,12 @@ mod days;
 mod error;
 mod floor;
 mod hand_over;
+mod intake;
 mod interval;
 mod lanes;
 mod lease;
 mod look;
+mod openings;
 mod query;
 mod recover;
 mod retention;
@@ -32,8 +34,10 @@ use lanes::Lanes;
 
 pub use claim::{ClaimRequest, Claimed, Claims, LaneClaim, LaneFound, Rest};
 pub use floor::{BENCHMARK_SCHEMA, Floor, STATEMENT_TARGET};
+pub use intake::{Intake, IntakeError, Receipt};
 pub use lanes::{Lane, LaneId};
 pub use look::LaneSeen;
+pub use openings::{Delivery, Openings};
 pub use types::{
     Accepted, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage, OutboxError, Settled,
     Settlement,
@@ -46,6 +50,8 @@ pub use wake::{News, Wake};
 #[derive(Clone)]
 pub struct Outbox {
     database: Database,
+    /// For what is done all the time.
+    hot: Database,
     clock: Clock,
     lanes: Arc<Lanes>,
     schema: Arc<str>,

@@ -8,11 +8,8 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    ClaimRequest, Claimed, LaneClaim, LaneId, Lease, Outbox, OutboxError,
-    attempts::recipients,
-    claim::UnreadableClaim,
-    error::{repeat, unreadable},
-    interval::interval,
+    ClaimRequest, Claimed, LaneClaim, LaneId, Lease, Outbox, OutboxError, attempts::recipients, claim::UnreadableClaim,
+    error::unreadable, interval::interval,
 };
 use crate::{
     delivery::ProviderName,
@@ -116,7 +113,7 @@ impl Outbox {
         let tokens: Vec<i64> = (0..look.limit).map(|_| rand::random()).collect();
         let limit = i64::try_from(look.limit).unwrap_or(i64::MAX);
         let max_rounds = i32::try_from(look.max_rounds).unwrap_or(i32::MAX);
-        repeat(|| async {
+        let statement = || async {
             sqlx::query_file_as!(
                 Row,
                 "src/outbox/recover.sql",
@@ -133,8 +130,8 @@ impl Outbox {
             )
             .fetch_all(&self.database)
             .await
-        })
-        .await
+        };
+        self.database.repeat(statement).await
     }
 }
 

@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use super::{
     Outbox, OutboxError,
     days::{Day, DayState, DayTable, TABLES},
-    error::{has_code, repeat},
+    error::has_code,
     interval::interval,
 };
 use crate::{config, message::MessageId};
@@ -48,19 +48,21 @@ impl Outbox {
         let (from, to) = (day.first_id(), day.plus(1).first_id());
         let mut removed = 0;
         loop {
-            let batch = repeat(|| async {
-                sqlx::query_file!(
-                    "src/outbox/remove.sql",
-                    from,
-                    to,
-                    interval(retention.finished),
-                    interval(retention.unresolved),
-                    i64::from(retention.batch)
-                )
-                .fetch_one(&self.database)
-                .await
-            })
-            .await?;
+            let batch = self
+                .database
+                .repeat(|| async {
+                    sqlx::query_file!(
+                        "src/outbox/remove.sql",
+                        from,
+                        to,
+                        interval(retention.finished),
+                        interval(retention.unresolved),
+                        i64::from(retention.batch)
+                    )
+                    .fetch_one(&self.database)
+                    .await
+                })
+                .await?;
             if batch.unresolved > 0 {
                 tracing::warn!(messages = batch.unresolved, "removed messages that nobody had looked at for too long");
             }

@@ -9,6 +9,7 @@
 --
 --  $1 … $10   the outcomes
 --  $11 … $24  the attempts that are not written down yet
+--  $25, $26   the least and the greatest id, so that only the days between them are looked at
 with outcome as materialized (
     select
         id,
@@ -133,6 +134,8 @@ tried as materialized (
             select
             from event
             where event.message_id = attempt.id
+                and event.message_id >= $25
+                and event.message_id <= $26
                 and event.at = attempt.started_at
                 and event.provider = attempt.provider
                 and event.round = attempt.round

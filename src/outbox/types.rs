@@ -218,7 +218,7 @@ impl EventKind {
 
 /// Why the outbox did not do it, by what the caller does next. Never carries a database error's DETAIL, which holds
 /// the values of rows.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum OutboxError {
     /// The database cannot be reached, or went away in the middle: the same call may be made again.
     #[error("the database is not available: {0}")]

@@ -109,6 +109,11 @@ impl Wake {
         self.shared.rung.notified().await;
     }
 
+    /// Whether something due in that lane was told of since the last call of [`Wake::take`].
+    pub fn is_told_of(&self, lane: LaneId) -> bool {
+        self.news().now.contains(&lane)
+    }
+
     /// What was told since the last call.
     pub fn take(&self) -> News {
         std::mem::take(&mut *self.news())

@@ -48,6 +48,9 @@ async fn fill(db: &Database) {
 
 async fn process(outbox: &Outbox) {
     let claimed = claim(&outbox, 100).await;
+    if std::env::var("ONLY").is_ok() {
+        return;
+    }
     assert_eq!(claimed.len(), 100);
     let ids: Vec<_> = claimed.iter().map(|one| one.lease.id).collect();
     assert_eq!(outbox.contents(&ids).await.unwrap().len(), 100);

@@ -6,7 +6,7 @@ use postrider::{
     outbox::{Accepted, EventKind, Settlement},
 };
 
-use super::{Draft, attempt, claim, let_leases_run_out, let_pauses_pass, settlement};
+use super::{Draft, attempt, claim, let_leases_run_out, let_pauses_pass, request, settlement};
 use crate::support::{postgres::Database, statements::StatementCounter};
 
 #[tokio::test]
@@ -56,7 +56,9 @@ async fn the_number_of_statements_does_not_grow_with_the_messages() {
         statements.take();
         Draft::default().accept(&db.outbox, count).await;
         assert_eq!(statements.take(), 1, "accept of {count}");
-        let claimed = claim(&db.outbox, 200).await;
+        let request = request(&db.outbox, 200).await;
+        assert_eq!(statements.take(), 1, "look");
+        let claimed = db.outbox.claim(&request).await.unwrap().messages;
         assert_eq!((claimed.len(), statements.take()), (count, 1), "claim");
         let ids: Vec<MessageId> = claimed.iter().map(|one| one.lease.id).collect();
         let contents = db.outbox.contents(&ids).await.unwrap();
@@ -72,7 +74,7 @@ async fn the_number_of_statements_does_not_grow_with_the_messages() {
             .map(|(nth, one)| settlement(one, 1, vec![attempt("primary", &[class(nth)])]))
             .collect();
         db.outbox.settle(&settlements).await.unwrap();
-        assert_eq!(statements.take(), 1, "settle of {count}");
+        assert!((1..=2).contains(&statements.take()), "settle of {count}: one for what went well, one for the rest");
         assert_eq!(db.outbox.status(&ids, None).await.unwrap().len(), count);
         assert_eq!(statements.take(), 1, "status of {count}");
     }

@@ -10,5 +10,7 @@ pub mod program;
 pub mod python;
 pub mod service;
 pub mod setup;
+pub mod slow_provider;
+pub mod slow_relay;
 pub mod smtp_peer;
 pub mod statements;

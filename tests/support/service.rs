@@ -6,7 +6,7 @@ use postrider::{
     api::{Api, Backend, Readiness, ServeError},
     config::Settings,
     health::Board,
-    outbox::{Outbox, Wake},
+    outbox::{Intake, Outbox, Wake},
     policy::Policy,
 };
 use sqlx::{Postgres, Transaction};
@@ -49,11 +49,12 @@ async fn start(database: Arc<Database>, outbox: Outbox, change: impl FnOnce(&mut
     let mut settings = Settings::default();
     change(&mut settings);
     let wake = Wake::new(outbox.clock().clone());
+    let intake = Intake::new(outbox.clone(), settings.server.waiting_bytes, None, wake.clone());
     let api = Api::new(Backend {
         outbox,
+        intake,
         policy: Arc::new(Policy::new(&settings.policy)),
         board: Board::default(),
-        wake: wake.clone(),
         longest_wait: settings.retry.longest_wait,
         retention: settings.retention.clone(),
     });

@@ -5,7 +5,11 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use tracing::{Dispatch, Event, Subscriber, subscriber::DefaultGuard};
+use tracing::{
+    Dispatch, Event, Subscriber,
+    field::{Field, Visit},
+    subscriber::DefaultGuard,
+};
 use tracing_subscriber::{Layer, layer::Context, layer::SubscriberExt};
 
 /// Counts from its creation on, in this thread: for tests on a runtime of one thread.
@@ -35,8 +39,24 @@ struct Counting(Arc<AtomicUsize>);
 
 impl<S: Subscriber> Layer<S> for Counting {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if event.metadata().target() == "sqlx::query" {
+        let mut sort = Sort::default();
+        event.record(&mut sort);
+        if event.metadata().target() == "sqlx::query" && !sort.opens_a_session {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// What a statement is. A connection may be opened at any time, and its settings are no statement of the code.
+#[derive(Default)]
+struct Sort {
+    opens_a_session: bool,
+}
+
+impl Visit for Sort {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.opens_a_session |= field.name() == "summary" && value.starts_with("set search_path");
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
 }

@@ -1,0 +1,25 @@
+-- Lets leases last on from now, of those that still hold; answers with them.
+--
+--  $1, $2  messages and tokens
+--  $3      how long they last
+with held as materialized (
+    select found.place
+    from (
+        select id, token
+        from unnest($1::uuid[], $2::bigint[]) as lease (id, token)
+        order by id
+    ) as lease
+    -- Each row is looked for by its id, whatever Postgres believes of the size of the table.
+    cross join lateral (
+        select pending.ctid as place
+        from pending
+        where pending.id = lease.id
+            and pending.token = lease.token
+        limit 1
+        for update
+    ) as found
+)
+update pending
+set due_at = now() + $3::interval
+where ctid = any (array(select place from held))
+returning id, token as "token!", cancel_requested
