@@ -11,6 +11,7 @@ mod dispatch;
 mod faults;
 mod http;
 mod map;
+mod model;
 mod outbox;
 mod peers;
 mod readme;
