@@ -7,7 +7,7 @@ use postrider::delivery::{Class, Status};
 
 use super::{
     record::Claimed,
-    values::{Answer, Answers, Decision, Provider, Recipients, Setup, Stand, Tick, Try, decide},
+    values::{Answer, Answers, Broken, Decision, Provider, Recipients, Setup, Stand, Tick, Try, decide},
     write_back::{Held, Outcome, Step, unknown_since},
 };
 
@@ -79,7 +79,8 @@ impl Sender {
             is_accounted_for: false,
         };
         // Under HOLD only somebody who recognises it is asked for what somebody may have.
-        if sender.holds_unknown(setup) && !setup.recognises_key(claimed.provider) {
+        let may_be_told_apart = setup.recognises_key(claimed.provider) || setup.is_broken(Broken::HoldSentAgain);
+        if sender.holds_unknown(setup) && !may_be_told_apart {
             let decision = Decision::Person { status: Status::FailedOutcomeUnknown, open: claimed.open };
             sender.stage = Stage::Settling(decision);
         }
@@ -164,8 +165,10 @@ impl Sender {
         let provider = self.next_provider(setup).expect("only where there is one");
         let asked = Try { provider, started_at: now, answers, is_recorded: false };
         self.tries.push(asked);
-        let refuses_all = asked.left_any(Class::MessageRejected);
-        self.offered = if refuses_all { Recipients::NONE } else { asked.left(Class::asks_next) };
+        // Nobody else may get what this one may have, and the row can name but one.
+        let may_have_it = setup.corrected && asked.left_any(Class::OutcomeUnknown);
+        let ends = may_have_it || asked.left_any(Class::MessageRejected);
+        self.offered = if ends { Recipients::NONE } else { asked.left(Class::asks_next) };
         self.end_if_nobody_is_left(setup);
         asked
     }

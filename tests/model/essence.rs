@@ -113,10 +113,8 @@ fn order_senders(world: &mut World) {
     }
     world.senders.swap(0, 1);
     let holder = world.record.row.as_mut().and_then(|row| row.token.as_mut());
-    for token in holder.into_iter().chain(&mut world.ended_under) {
-        if let Token::Of(by) = token {
-            *by = 1 - *by;
-        }
+    if let Some(Token::Of(by)) = holder {
+        *by = 1 - *by;
     }
 }
 

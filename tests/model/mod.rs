@@ -4,6 +4,7 @@
 //! can happen. [`properties`] says what must be true. [`exhaustive`] goes through every state; [`interleavings`] lets
 //! model and Postgres go the same random ways and compares them after each step, by way of [`outbox_driver`].
 
+mod choices;
 mod dispatcher;
 mod essence;
 mod exhaustive;
@@ -12,6 +13,7 @@ mod interleavings;
 mod outbox_driver;
 mod properties;
 mod record;
+mod seen;
 mod values;
 mod world;
 mod write_back;

@@ -1,6 +1,6 @@
-//! The model's actions as calls of the real outbox, and the rows of Postgres as the model has them.
+//! The model's actions as calls of the real outbox.
 //!
-//! Owns every call of the outbox that the model needs; what should have come of it is [`super::interleavings`]'s.
+//! Owns every call that changes something; what should have come of it is [`super::interleavings`]'s.
 
 use std::{
     collections::BTreeMap,
@@ -13,18 +13,14 @@ use std::{
 
 use postrider::{
     delivery::{Attempt, Class, Next, Status},
-    message::{
-        ClientId, Email, EmailAddress, Mailbox, Message, MessageId, Priority, RecipientIndex, TraceContext,
-        UnknownOutcome,
-    },
-    outbox::{self, ClaimRequest, Holding, Lease, NewMessage, Outbox, Settled, Settlement},
+    message::{ClientId, Email, EmailAddress, Mailbox, Message, MessageId, Priority, TraceContext, UnknownOutcome},
+    outbox::{self, ClaimRequest, Holding, Lease, NewMessage, Outbox, OutboxError, Settled, Settlement},
 };
-use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::{
     dispatcher::{Deed, Sender, Stage},
-    record::{Claimed, Line, Look, Row, Token},
+    record::{Claimed, Look},
     values::{Decision, LEASE, Provider, Recipients, STEP, Setup, Tick},
     world::{Action, Heard, SENDERS, World},
     write_back::{Held, WriteBack},
@@ -33,25 +29,25 @@ use crate::support::postgres::Database;
 
 /// The processes of a run: each has connections of its own. Messages come one after the other.
 pub struct Processes {
-    db: Database,
+    pub(super) db: Database,
     outboxes: Vec<Outbox>,
     messages: AtomicU32,
 }
 
 /// One message in Postgres, and what the dispatchers of the model hold of it.
 pub struct OutboxDriver<'a> {
-    processes: &'a Processes,
-    setup: Setup,
-    id: MessageId,
+    pub(super) processes: &'a Processes,
+    pub(super) setup: Setup,
+    pub(super) id: MessageId,
     chain: String,
-    holdings: [Option<Hold>; SENDERS],
+    pub(super) holdings: [Option<Hold>; SENDERS],
     /// Attempts begin at times of their own, by which the outbox tells them apart.
     begun: u32,
 }
 
 /// A lease, and when the attempts under it began.
-struct Hold {
-    lease: Lease,
+pub struct Hold {
+    pub(super) lease: Lease,
     started_at: Vec<OffsetDateTime>,
 }
 
@@ -59,14 +55,6 @@ struct Hold {
 pub struct Reply {
     pub heard: Heard,
     lease: Option<Lease>,
-}
-
-/// A message as Postgres has it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Seen {
-    pub row: Option<Row>,
-    pub finished: Option<Status>,
-    pub history: Vec<Line>,
 }
 
 impl Processes {
@@ -129,21 +117,21 @@ fn new_message(setup: &Setup, chain: &str, accepted_at: OffsetDateTime) -> NewMe
 
 impl OutboxDriver<'_> {
     /// Does what the action means. `before`: the world in which it is done.
-    pub async fn call(&self, before: &World, action: Action) -> Reply {
+    pub async fn call(&self, before: &World, action: Action) -> Result<Reply, OutboxError> {
         let heard = match action {
             Action::Pass => self.let_time_pass().await,
             Action::Cancel => self.cancel().await,
             Action::Claim { by, first } => return self.claim(by, first).await,
             Action::Sweep => {
-                let ended = self.outbox(0).sweep(std::slice::from_ref(&self.chain)).await.expect("a sweep");
+                let ended = self.outbox(0).sweep(std::slice::from_ref(&self.chain)).await?;
                 Heard::Looked(if ended > 0 { Look::Ended } else { Look::Nothing })
             }
             Action::Do { by, deed } => match &before.senders[by] {
-                Some(sender) => self.do_deed(before.now, by, sender.clone(), deed).await,
+                Some(sender) => self.do_deed(before.now, by, sender.clone(), deed).await?,
                 None => Heard::Nothing,
             },
         };
-        Reply { heard, lease: None }
+        Ok(Reply { heard, lease: None })
     }
 
     /// Takes note of what was done.
@@ -167,7 +155,7 @@ impl OutboxDriver<'_> {
         }
     }
 
-    async fn claim(&self, by: usize, first: Provider) -> Reply {
+    async fn claim(&self, by: usize, first: Provider) -> Result<Reply, OutboxError> {
         let request = ClaimRequest {
             chains: BTreeMap::from([(self.chain.clone(), first.name())]),
             limit: 1,
@@ -176,10 +164,10 @@ impl OutboxDriver<'_> {
             idempotent: self.setup.keyed.iter().map(|provider| provider.name()).collect(),
             takes_over: true,
         };
-        let claimed = self.outbox(by).claim(&request).await.expect("a claim").pop();
+        let claimed = self.outbox(by).claim(&request).await?.pop();
         let lease = claimed.as_ref().map(|claimed| claimed.lease);
         let look = claimed.map_or(Look::Nothing, |claimed| Look::Claimed(self.claimed(&claimed)));
-        Reply { heard: Heard::Looked(look), lease }
+        Ok(Reply { heard: Heard::Looked(look), lease })
     }
 
     fn claimed(&self, claimed: &outbox::Claimed) -> Claimed {
@@ -195,33 +183,33 @@ impl OutboxDriver<'_> {
         }
     }
 
-    async fn do_deed(&self, now: Tick, by: usize, mut sender: Sender, deed: Deed) -> Heard {
+    async fn do_deed(&self, now: Tick, by: usize, mut sender: Sender, deed: Deed) -> Result<Heard, OutboxError> {
         let outbox = self.outbox(by);
-        let Some(Hold { lease, .. }) = self.holdings[by] else { return Heard::Nothing };
-        match deed {
-            Deed::HandOver { .. } => self.hand_over(by, &mut sender).await,
+        let Some(Hold { lease, .. }) = self.holdings[by] else { return Ok(Heard::Nothing) };
+        Ok(match deed {
+            Deed::HandOver { .. } => self.hand_over(by, &mut sender).await?,
             Deed::Settle { .. } => {
-                let Stage::Settling(decision) = sender.stage else { return Heard::Nothing };
+                let Stage::Settling(decision) = sender.stage else { return Ok(Heard::Nothing) };
                 let settlement = self.settlement(now, by, &mut sender, decision);
-                match outbox.settle(&[settlement]).await.expect("a settle")[..] {
+                match outbox.settle(&[settlement]).await?[..] {
                     [Settled::Done] => Heard::Settled(WriteBack::Done),
                     [Settled::Late] => Heard::Settled(WriteBack::Late),
                     ref other => panic!("{other:?}"),
                 }
             }
-            Deed::Release => Heard::Released(outbox.release(&[lease]).await.expect("a release") == 1),
-            Deed::Renew => match outbox.renew(&[lease], STEP * u32::from(LEASE)).await.expect("a renewal")[..] {
+            Deed::Release => Heard::Released(outbox.release(&[lease]).await? == 1),
+            Deed::Renew => match outbox.renew(&[lease], STEP * u32::from(LEASE)).await?[..] {
                 [(_, Holding::Held { cancel_requested })] => Heard::Renewed(Some(cancel_requested)),
                 [(_, Holding::Lost)] => Heard::Renewed(None),
                 ref other => panic!("{other:?}"),
             },
             // What a dispatcher does by itself.
             Deed::Skip | Deed::Ask(_) | Deed::CallOff | Deed::Stop | Deed::Decide | Deed::Crash => Heard::Nothing,
-        }
+        })
     }
 
-    async fn hand_over(&self, by: usize, sender: &mut Sender) -> Heard {
-        let Some(to) = sender.next_provider(&self.setup) else { return Heard::Nothing };
+    async fn hand_over(&self, by: usize, sender: &mut Sender) -> Result<Heard, OutboxError> {
+        let Some(to) = sender.next_provider(&self.setup) else { return Ok(Heard::Nothing) };
         let attempts = self.unwritten(by, sender);
         let (round, open) = {
             let step = sender.hand_over(to);
@@ -229,10 +217,10 @@ impl OutboxDriver<'_> {
         };
         let lease = self.hold(by).lease;
         let held = self.outbox(by).hand_over(&lease, round, &attempts, &open, &to.name()).await;
-        Heard::Held(match held.expect("a hand-over") {
+        Ok(Heard::Held(match held? {
             Holding::Held { cancel_requested } => Held::Held { cancel_requested },
             Holding::Lost => Held::Lost,
-        })
+        }))
     }
 
     fn settlement(&self, now: Tick, by: usize, sender: &mut Sender, decision: Decision) -> Settlement {
@@ -280,7 +268,7 @@ impl OutboxDriver<'_> {
         self.holdings[by].as_ref().expect("it was claimed")
     }
 
-    fn outbox(&self, by: usize) -> &Outbox {
+    pub(super) fn outbox(&self, by: usize) -> &Outbox {
         &self.processes.outboxes[by]
     }
 
@@ -309,70 +297,5 @@ impl OutboxDriver<'_> {
     async fn execute(&self, update: &str) -> Heard {
         self.processes.db.execute(&format!("{update} where id = '{}'", self.id)).await;
         Heard::Nothing
-    }
-
-    /// Reads the message as it is.
-    pub async fn look(&self, now: Tick) -> Seen {
-        let status = self.outbox(0).status(&[self.id], None).await.expect("its status").remove(0);
-        let row = self.row(now).await;
-        assert_eq!(row.map_or(status.status, |row| row.status), status.status);
-        let round = |round: u32| u8::try_from(round).expect("few rounds");
-        let line = |event: &outbox::Event| Line {
-            kind: event.kind,
-            provider: event.provider.as_ref().and_then(|name| Provider::named(name.as_str())),
-            class: event.class,
-            round: event.round.map(round),
-        };
-        Seen {
-            row,
-            finished: Some(status.status).filter(|status| status.is_finished()),
-            history: status.events.iter().map(line).collect(),
-        }
-    }
-
-    async fn row(&self, now: Tick) -> Option<Row> {
-        let select = format!(
-            "select coalesce(
-                (
-                    select to_jsonb(pending) || jsonb_build_object(
-                        'due_in', extract(epoch from due_at - now()) / 3600,
-                        'token', token::text)
-                    from pending
-                    where id = '{}'
-                ),
-                'null')",
-            self.id
-        );
-        let row: Value = self.processes.db.scalar(&select).await;
-        (!row.is_null()).then(|| self.row_of(&row, now))
-    }
-
-    fn row_of(&self, row: &Value, now: Tick) -> Row {
-        let text = |name: &str| row[name].as_str();
-        let number = |name: &str| u8::try_from(row[name].as_u64().expect("a number")).expect("a small one");
-        let flag = |name: &str| row[name].as_bool().expect("a flag");
-        let is_set = |name: &str| (!row[name].is_null()).then_some(0);
-        let provider = |name: &str| text(name).and_then(Provider::named);
-        let holder = |token: &str| {
-            let holds = |hold: &Option<Hold>| hold.as_ref().is_some_and(|hold| hold.lease.token.to_string() == token);
-            self.holdings.iter().position(holds).map_or(Token::Dead, Token::Of)
-        };
-        let index = |index: &Value| RecipientIndex(u16::try_from(index.as_u64().expect("an index")).expect("small"));
-        let open = row["open_recipients"].as_array().map(|open| open.iter().map(index).collect::<Vec<_>>());
-        Row {
-            status: text("status").and_then(Status::parse).expect("a status"),
-            due_at: row["due_in"].as_f64().map(|steps| (steps + f64::from(now)).round() as Tick),
-            token: text("token").map(holder),
-            begun_at: is_set("begun_at"),
-            unknown_since: is_set("unknown_since"),
-            rounds: number("rounds"),
-            attempts: number("attempts"),
-            last: provider("last_provider").zip(text("last_class").and_then(Class::parse)),
-            provider: provider("provider"),
-            ask_first: flag("ask_first"),
-            accepted_before: flag("accepted_before"),
-            cancel_requested: flag("cancel_requested"),
-            open: open.map_or(Recipients::first(self.setup.recipients), |open| Recipients::of(&open)),
-        }
     }
 }

@@ -66,9 +66,7 @@ pub fn flaw(setup: &Setup, world: &World) -> Option<String> {
     if let Some(check) = record.row.and_then(|row| row.refused_by()) {
         return Some(format!("the table refuses the row: {check}"));
     }
-    // A round that was cut short, since a recipient was accepted late, is spent without a look at the limit.
-    let allowed = setup.max_rounds + u8::from(!setup.corrected && setup.recipients > 1);
-    if record.row.is_some_and(|row| row.rounds > allowed) {
+    if record.row.is_some_and(|row| row.rounds > setup.max_rounds) {
         return Some("more rounds were spent than allowed".into());
     }
     if world.is_unaccounted {

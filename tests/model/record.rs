@@ -123,7 +123,7 @@ impl Record {
             return (Look::Nothing, None);
         };
         let mut row = taken;
-        let accounts = row.cut_off(setup);
+        let accounts = row.cut_off();
         if taken.status == Status::InProcess && !setup.is_broken(Broken::TakeoverWithoutEvent) {
             self.tell_takeover(&row, accounts);
         }
@@ -175,7 +175,7 @@ impl Record {
     pub fn end(&mut self, setup: &Setup, mut row: Row, fate: Status) {
         if fate.is_finished() {
             self.row = None;
-            self.finished = Some(fate).filter(|_| !setup.is_broken(Broken::ExpiredIsDroppedUnfinished));
+            self.finished = Some(fate).filter(|_| !setup.is_broken(Broken::FinishedWithoutAWord));
             return;
         }
         row.status = fate;
@@ -199,7 +199,7 @@ impl Record {
         self.history.push(Line { kind, provider, class, round: Some(round) });
     }
 
-    fn tell_takeover(&mut self, row: &Row, accounts: bool) {
+    pub fn tell_takeover(&mut self, row: &Row, accounts: bool) {
         self.told_unknown |= accounts;
         self.history.push(Line {
             kind: EventKind::Takeover,
@@ -233,10 +233,10 @@ impl Reason {
 
 impl Row {
     /// Counts what a dispatcher had begun and never told of as an attempt of unknown outcome. Whether there was such.
-    fn cut_off(&mut self, setup: &Setup) -> bool {
+    pub fn cut_off(&mut self) -> bool {
         let Some(begun_at) = self.begun_at else { return false };
         self.unknown_since = self.unknown_since.or(Some(begun_at));
-        self.rounds += u8::from(!setup.is_broken(Broken::TakeoverSpendsNoRound));
+        self.rounds += 1;
         self.attempts += 1;
         self.ask_first = true;
         self.last = self.provider.map(|provider| (provider, Class::OutcomeUnknown));

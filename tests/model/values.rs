@@ -191,11 +191,13 @@ pub struct Setup {
     pub max_rounds: u8,
     /// How many dispatchers there are.
     pub senders: usize,
+    /// Whether somebody may call the message off.
+    pub cancels: bool,
     /// How often a dispatcher dies.
     pub crashes: u8,
     /// What providers answer.
     pub answers: &'static [Answer],
-    /// Whether what the outbox is known to get wrong is as it should be.
+    /// Whether what is known to go wrong is as it should be: see [`super::exhaustive`].
     pub corrected: bool,
     /// A rule of the outbox that does not hold, to see that its absence is noticed.
     pub broken: Option<Broken>,
@@ -207,7 +209,6 @@ pub enum Broken {
     SettleWithoutFence,
     HandOverWithoutFence,
     TakeoverWithoutEvent,
-    TakeoverSpendsNoRound,
     LateOutcomeForgotten,
     LateAcceptanceIgnored,
     LateFailureCounts,
@@ -216,7 +217,7 @@ pub enum Broken {
     SettleOpensWhatWasAccepted,
     FailureWithoutDueTime,
     UnknownIsForgottenOnExpiry,
-    ExpiredIsDroppedUnfinished,
+    FinishedWithoutAWord,
 }
 
 impl Setup {

@@ -24,8 +24,6 @@ pub struct World {
     pub is_orphaned: bool,
     /// Whether an attempt was begun that the history will never hold.
     pub is_unaccounted: bool,
-    /// Whose lease ended because somebody else's acceptance came late and finished the message.
-    pub ended_under: Option<Token>,
     /// Who got the message from whom.
     pub delivered: [Recipients; 2],
     /// Who got it twice.
@@ -68,7 +66,6 @@ impl World {
             crashes: 0,
             is_orphaned: false,
             is_unaccounted: false,
-            ended_under: None,
             delivered: [Recipients::NONE; 2],
             twice: Recipients::NONE,
         }
@@ -95,7 +92,7 @@ impl World {
         if due_at.is_some_and(|due_at| (due_at > self.now && due_at < Tick::MAX) || !is_over) {
             actions.push(Action::Pass);
         }
-        if due_at.is_some() && self.record.row.is_some_and(|row| !row.cancel_requested) {
+        if setup.cancels && due_at.is_some() && self.record.row.is_some_and(|row| !row.cancel_requested) {
             actions.push(Action::Cancel);
         }
         let is_due = due_at.is_some_and(|due_at| due_at <= self.now);
@@ -155,7 +152,7 @@ impl World {
         world.note_late_end(self, setup, action);
         if world.is_orphaned && world.record.row.is_none_or(|row| row.token != Some(Token::Dead)) {
             world.is_orphaned = false;
-            world.is_unaccounted |= world.ended_under != Some(Token::Dead);
+            world.is_unaccounted = true;
         }
         (world, heard)
     }
@@ -185,11 +182,14 @@ impl World {
     /// Whether an acceptance that came late has ended the message while another dispatcher had it.
     fn note_late_end(&mut self, before: &World, setup: &Setup, action: Action) {
         let Action::Do { by, deed: Deed::Settle { .. } } = action else { return };
+        if !setup.corrected {
+            return;
+        }
         let holder = before.record.row.and_then(|row| row.token).filter(|token| *token != Token::Of(by));
         if self.record.row.is_some() || holder.is_none() {
             return;
         }
-        if setup.corrected { self.account_for(holder) } else { self.ended_under = holder }
+        self.account_for(holder);
     }
 
     fn do_deed(&mut self, setup: &Setup, by: usize, deed: Deed) -> Heard {
@@ -244,7 +244,7 @@ impl World {
                 self.is_orphaned |= leaves_untold && row.begun_at.is_some();
                 self.is_unaccounted |= leaves_untold && row.begun_at.is_none();
             }
-            None => self.is_unaccounted |= leaves_untold && self.ended_under != Some(Token::Of(by)),
+            None => self.is_unaccounted |= leaves_untold,
         }
     }
 

@@ -174,6 +174,9 @@ impl Record {
         }
         let (is_empty, accepted) = (outcome.tries.is_empty(), accepted(outcome.tries));
         let news = outcome.tries.iter().filter(|one| !one.is_recorded).count();
+        if setup.corrected && news > 0 {
+            self.tell_of_the_holder(accepted);
+        }
         for one in outcome.tries.iter_mut().filter(|one| !one.is_recorded) {
             self.tell_try(EventKind::LateOutcome, one, outcome.round);
         }
@@ -185,12 +188,21 @@ impl Record {
             row.rounds += 1;
         }
         if news > 0 && !accepted.is_empty() && !setup.is_broken(Broken::LateAcceptanceIgnored) {
-            self.narrow(setup, accepted);
+            self.narrow(accepted);
         }
         if news == 0 && !is_empty { WriteBack::Done } else { WriteBack::Late }
     }
 
-    fn narrow(&mut self, setup: &Setup, accepted: Recipients) {
+    /// Whoever holds a message that ends by what another tells late has begun something of which nobody may ever tell.
+    fn tell_of_the_holder(&mut self, accepted: Recipients) {
+        let Some(mut row) = self.row.filter(|row| row.token.is_some() && row.open.without(accepted).is_empty()) else {
+            return;
+        };
+        let has_begun = row.cut_off();
+        self.tell_takeover(&row, has_begun);
+    }
+
+    fn narrow(&mut self, accepted: Recipients) {
         let Some(row) = &mut self.row else { return };
         let goes_on = [Status::InProcess, Status::RequiredResend];
         let was_unsure = [Status::FailedRetriesExhausted, Status::FailedOutcomeUnknown];
@@ -202,7 +214,6 @@ impl Record {
         if row.open.is_empty() {
             self.row = None;
             self.finished = Some(Status::SuccessSent);
-            self.told_unknown |= setup.corrected;
         }
     }
 
