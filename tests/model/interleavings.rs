@@ -26,7 +26,7 @@ use super::{
 };
 
 /// How many ways are gone when nobody says otherwise.
-const CASES: u32 = 60;
+const CASES: u32 = 40;
 
 /// Which ways are gone when nobody says otherwise.
 const SEED: u64 = 1;
@@ -66,12 +66,15 @@ impl Reached {
 fn model_and_postgres_go_the_same_ways() {
     let cases = setting("POSTRIDER_MODEL_CASES");
     let seed = setting("POSTRIDER_MODEL_SEED").unwrap_or_else(|| if cases.is_some() { rand::random() } else { SEED });
-    let config = Config { cases: cases.unwrap_or(CASES), max_shrink_time: 60_000, ..Config::default() };
+    let cases = cases.unwrap_or(CASES);
+    let config = Config { cases, max_shrink_time: 60_000, ..Config::default() };
     match go(&mut Ground::new(), config, seed, None) {
         Ok(reached) => {
             eprintln!("seed {seed}: {} steps, {} of them two at once", reached.steps, reached.at_once);
-            assert_eq!(reached.statuses, Status::ALL.into(), "the ways lead everywhere");
-            assert_eq!(reached.kinds, KINDS.map(EventKind::as_str).into(), "the ways lead everywhere");
+            if cases >= CASES {
+                assert_eq!(reached.statuses, Status::ALL.into(), "the ways lead everywhere");
+                assert_eq!(reached.kinds, KINDS.map(EventKind::as_str).into(), "the ways lead everywhere");
+            }
         }
         Err(why) => panic!("POSTRIDER_MODEL_SEED={seed}: {why}"),
     }

@@ -22,7 +22,7 @@ pub const STEP: Duration = Duration::from_secs(3600);
 /// How long a lease lasts.
 pub const LEASE: Tick = 1;
 
-/// How many messages a provider may have been asked about at once is of no interest; which of the two it is, is.
+/// One of the two providers of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Provider {
     First,
