@@ -193,6 +193,7 @@ fn settlement_of(claimed: &Claimed, attempts: Vec<Attempt>, next: Next) -> Settl
         round: claimed.rounds + 1,
         accepted: attempts.iter().any(|attempt| attempt.left_any(Class::Accepted)),
         unknown_since: attempts.iter().find(|a| a.left_any(Class::OutcomeUnknown)).map(|a| a.started_at),
+        round_spent: attempts.iter().flat_map(|a| &a.outcome.verdicts).any(|(_, v)| v.class.spends_round()),
         attempts,
         next,
     }

@@ -8,8 +8,8 @@ use postrider::delivery::Class;
 use proptest::prelude::*;
 
 use super::{
-    dispatcher::{Deed, Sender, Stage},
-    values::{Answer, Decision, Provider, Setup},
+    dispatcher::Deed,
+    values::{Answer, Provider, Setup},
     world::{Action, SENDERS, World},
 };
 
@@ -64,7 +64,6 @@ pub fn setups() -> impl Strategy<Value = Setup> {
             cancels: true,
             crashes: 2,
             answers: ANSWERS,
-            corrected: false,
             broken: None,
         },
     )
@@ -72,21 +71,9 @@ pub fn setups() -> impl Strategy<Value = Setup> {
 
 /// What is done next, and what else at once. `None`: all is over, or the rest is known to go wrong.
 pub fn choose(setup: &Setup, world: &World, dice: Dice) -> Option<(Action, Option<Action>)> {
-    let goes_well = |action: &Action| !is_known_to_be_refused(setup, world, *action);
-    let first = draw(&world.actions(setup), dice).filter(goes_well)?;
+    let first = draw(&world.actions(setup), dice)?;
     let second = dice.second.and_then(|which| companion(setup, world, first, which));
-    Some((first, second.filter(goes_well)))
-}
-
-/// A settlement that leaves to a person what was called off meanwhile is refused by a check of the table.
-fn is_known_to_be_refused(setup: &Setup, world: &World, action: Action) -> bool {
-    let Action::Do { by, deed: Deed::Settle { .. } } = action else { return false };
-    let leaves_to_a_person = |sender: &Sender| matches!(sender.stage, Stage::Settling(Decision::Person { .. }));
-    let is_called_off = world.record.row.is_some_and(|row| row.cancel_requested);
-    !setup.corrected
-        && is_called_off
-        && world.is_holder(by)
-        && world.senders[by].as_ref().is_some_and(leaves_to_a_person)
+    Some((first, second))
 }
 
 /// First of which kind, then which of that kind.

@@ -166,7 +166,7 @@ impl Sender {
         let asked = Try { provider, started_at: now, answers, is_recorded: false };
         self.tries.push(asked);
         // Nobody else may get what this one may have, and the row can name but one.
-        let may_have_it = setup.corrected && asked.left_any(Class::OutcomeUnknown);
+        let may_have_it = asked.left_any(Class::OutcomeUnknown);
         let ends = may_have_it || asked.left_any(Class::MessageRejected);
         self.offered = if ends { Recipients::NONE } else { asked.left(Class::asks_next) };
         self.end_if_nobody_is_left(setup);

@@ -26,7 +26,6 @@ const SMALL: Setup = Setup {
     cancels: true,
     crashes: 0,
     answers: &[Told(Class::Accepted), Told(Class::Unavailable), TookSilently],
-    corrected: true,
     broken: None,
 };
 
@@ -128,19 +127,4 @@ fn a_broken_rule_is_found() {
     ] {
         find(flaw, Setup { broken: Some(broken), ..world });
     }
-}
-
-/// What the model found, and is not corrected yet. Where it is, `corrected` goes, and this test with it.
-#[test]
-fn what_is_known_to_go_wrong_is_found() {
-    let known = Setup { corrected: false, ..SMALL };
-    // An acceptance that comes late ends the message while another has begun to send it, and that one dies.
-    find("an attempt was begun that the history will never hold", Setup { crashes: 1, ..known });
-    // A round cut short by a late acceptance is spent, and another begun, without a look at the limit.
-    let two = Setup { corrected: false, ..TWO };
-    find("more rounds were spent than allowed", two);
-    // A provider may have it for one recipient and is down for the other; the next, which is asked for the other, is
-    // asked for both once the message is taken over.
-    let hold = Setup { hold: true, keyed: &Provider::ALL, ..two };
-    find("sent twice although the caller asked not to risk it", hold);
 }

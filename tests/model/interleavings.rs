@@ -161,7 +161,7 @@ impl<'a> Walk<'a> {
                 };
                 reached.note(&world, second.is_some());
                 // What is known to go wrong goes wrong in Postgres too.
-                if let Some(flaw) = flaw(&self.setup, &world).filter(|_| self.setup.corrected) {
+                if let Some(flaw) = flaw(&self.setup, &world) {
                     return Err(flaw);
                 }
             }

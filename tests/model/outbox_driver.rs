@@ -233,6 +233,7 @@ impl OutboxDriver<'_> {
             lease: self.hold(by).lease,
             round: u32::from(outcome.round),
             attempts,
+            round_spent: outcome.spends_round(),
             accepted: outcome.accepted,
             unknown_since: unknown.map(|nth| started_at[nth]),
             next: self.next(now, decision, is_untried),

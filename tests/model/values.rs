@@ -197,8 +197,6 @@ pub struct Setup {
     pub crashes: u8,
     /// What providers answer.
     pub answers: &'static [Answer],
-    /// Whether what is known to go wrong is as it should be: see [`super::exhaustive`].
-    pub corrected: bool,
     /// A rule of the outbox that does not hold, to see that its absence is noticed.
     pub broken: Option<Broken>,
 }

@@ -180,11 +180,8 @@ impl World {
     }
 
     /// Whether an acceptance that came late has ended the message while another dispatcher had it.
-    fn note_late_end(&mut self, before: &World, setup: &Setup, action: Action) {
+    fn note_late_end(&mut self, before: &World, action: Action) {
         let Action::Do { by, deed: Deed::Settle { .. } } = action else { return };
-        if !setup.corrected {
-            return;
-        }
         let holder = before.record.row.and_then(|row| row.token).filter(|token| *token != Token::Of(by));
         if self.record.row.is_some() || holder.is_none() {
             return;

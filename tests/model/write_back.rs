@@ -39,7 +39,7 @@ pub struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    fn spends_round(&self) -> bool {
+    pub fn spends_round(&self) -> bool {
         match self.decision {
             Decision::Again { round_spent, .. } => round_spent,
             _ => spends_round(self.tries),
@@ -102,7 +102,7 @@ impl Record {
             due_at: now,
             open: step.open,
             // The round goes on.
-            round_spent: !setup.corrected && spends_round(step.tries),
+            round_spent: false,
             ask_first: Some(step.to),
         };
         let (accepted, unknown_since) = (!accepted(step.tries).is_empty(), unknown_since(step.tries));
@@ -174,7 +174,7 @@ impl Record {
         }
         let (is_empty, accepted) = (outcome.tries.is_empty(), accepted(outcome.tries));
         let news = outcome.tries.iter().filter(|one| !one.is_recorded).count();
-        if setup.corrected && news > 0 {
+        if news > 0 {
             self.tell_of_the_holder(accepted);
         }
         for one in outcome.tries.iter_mut().filter(|one| !one.is_recorded) {

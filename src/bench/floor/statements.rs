@@ -134,6 +134,7 @@ fn settlement(claimed: &Claimed, outbox: &Outbox) -> Settlement {
         attempts: vec![attempt],
         accepted: true,
         unknown_since: None,
+        round_spent: true,
         next: Next::Finished(Status::SuccessSent),
     }
 }
