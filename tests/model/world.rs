@@ -149,7 +149,7 @@ impl World {
             }
             Action::Do { by, deed } => world.do_deed(setup, by, deed),
         };
-        world.note_late_end(self, setup, action);
+        world.note_late_end(self, action);
         if world.is_orphaned && world.record.row.is_none_or(|row| row.token != Some(Token::Dead)) {
             world.is_orphaned = false;
             world.is_unaccounted = true;
