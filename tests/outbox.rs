@@ -6,10 +6,13 @@ mod claim;
 mod days;
 mod lease;
 mod load;
+mod overview;
 mod plan;
 mod query;
 mod retention;
+mod retirement;
 mod settle;
+mod tally;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

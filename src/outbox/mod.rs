@@ -10,15 +10,20 @@ mod connect;
 mod content;
 mod database;
 mod days;
+mod detach;
 mod error;
 mod floor;
 mod hand_over;
 mod interval;
 mod lanes;
 mod lease;
+mod overview;
 mod query;
+mod remove;
 mod retention;
+mod retire;
 mod settle;
+mod tally;
 mod types;
 
 use std::sync::Arc;
@@ -27,7 +32,9 @@ use crate::message::Clock;
 use database::Database;
 use lanes::Lanes;
 
+pub use days::DaysMade;
 pub use floor::{BENCHMARK_SCHEMA, Floor, STATEMENT_TARGET};
+pub use retention::{Removed, Retirement};
 pub use types::{
     Accepted, ClaimRequest, Claimed, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage,
     OutboxError, Settled, Settlement,
