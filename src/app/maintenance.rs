@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     config::{Retention, Role, Roles},
     outbox::{DaysMade, Outbox, OutboxError, Retirement},
+    telemetry::OutboxGauges,
 };
 
 /// With fewer days ahead than this somebody had better look.
@@ -28,6 +29,7 @@ pub(super) struct Maintenance {
     pub(super) outbox: Outbox,
     pub(super) settings: Retention,
     pub(super) roles: Roles,
+    pub(super) gauges: OutboxGauges,
     /// Which days have their tables, for those who go by it.
     pub(super) days: watch::Sender<DaysMade>,
 }
@@ -57,6 +59,7 @@ impl Maintenance {
         }
         let Some(days) = attempt("look which days there are", self.outbox.days_made()).await else { return };
         let before = self.days.send_replace(days);
+        self.gauges.set_days_ahead(days.ahead);
         tell(before, days);
     }
 
@@ -68,6 +71,12 @@ impl Maintenance {
             tokio::time::sleep(pause).await;
             attempt("measure the clock", self.outbox.measure_clock()).await;
             self.see_to_days().await;
+            // One process tells it for all.
+            if self.roles.has(Role::Maintain)
+                && let Some(counts) = attempt("count messages", self.outbox.counts()).await
+            {
+                self.gauges.set_messages(counts);
+            }
         }
     }
 
@@ -78,9 +87,9 @@ impl Maintenance {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if let Some(removed) = attempt("remove what is over", retirement.turn()).await
-                && removed.finished > 0
-            {
+            let Some(removed) = attempt("remove what is over", retirement.turn()).await else { continue };
+            self.gauges.set_days_postponed(removed.days_postponed);
+            if removed.finished > 0 {
                 tracing::info!(messages = removed.finished, "messages past their retention were removed");
             }
         }

@@ -29,6 +29,7 @@ use crate::{
     health::Board,
     outbox::{DaysMade, Outbox, OutboxError},
     policy::Policy,
+    telemetry::OutboxGauges,
 };
 
 use maintenance::Maintenance;
@@ -224,6 +225,7 @@ impl Parts<'_> {
             outbox: self.outbox.clone(),
             settings: self.settings.retention.clone(),
             roles: self.settings.process.roles.clone(),
+            gauges: OutboxGauges::exported(),
             days: watch::Sender::new(DaysMade { is_enough: true, ahead: u32::MAX }),
         }
     }
