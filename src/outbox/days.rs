@@ -167,7 +167,8 @@ impl Outbox {
         Ok(made)
     }
 
-    /// The days' tables there are, oldest first.
+    /// The days' tables there are, oldest first, and of a day first that of messages: what goes first is taken out first,
+    /// and two half done days do not wait for each other.
     pub(super) async fn day_tables(&self) -> Result<Vec<DayTable>, OutboxError> {
         let rows = sqlx::query!(
             r#"
@@ -184,7 +185,7 @@ impl Outbox {
                 on pg_inherits.inhrelid = day.oid
                 and pg_inherits.inhparent = parent.oid
             where parent.oid in ('message'::regclass, 'event'::regclass)
-            order by right(day.relname, 8)
+            order by right(day.relname, 8), parent.relname desc
             "#
         )
         .fetch_all(&self.database)

@@ -14,12 +14,12 @@ use super::{
 const LOCK_TIMEOUT: &str = "lock_timeout = '200ms';";
 
 impl Outbox {
-    /// Drops a day's tables if nothing is in them. Steps back where somebody still reads them, or another process is at
-    /// it: the next time will do.
-    pub(super) async fn drop_if_empty(&self, day: Day, tables: &[&DayTable]) -> Result<(), OutboxError> {
+    /// Drops a day's tables if nothing is in them, and says whether that is so. Steps back where somebody still reads
+    /// them, or another process is at it: the next time will do.
+    pub(super) async fn drop_if_empty(&self, day: Day, tables: &[&DayTable]) -> Result<bool, OutboxError> {
         let is_attached = tables.iter().any(|table| table.state == DayState::Attached);
         if is_attached && !self.is_empty(day).await? {
-            return Ok(());
+            return Ok(false);
         }
         let dropped = match self.database.keeps_sessions() {
             true => {
@@ -32,8 +32,8 @@ impl Outbox {
         };
         match dropped {
             // Lock not available; not there (any more); not attached (any more); being detached already.
-            Err(error) if has_code(&error, &["55P03", "40P01", "42P01", "42809", "55000"]) => Ok(()),
-            result => Ok(result?),
+            Err(error) if has_code(&error, &["55P03", "40P01", "42P01", "42809", "55000"]) => Ok(true),
+            result => Ok(result.map(|()| true)?),
         }
     }
 

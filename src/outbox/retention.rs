@@ -16,8 +16,8 @@ use crate::{config, message::MessageId};
 pub struct Retirement {
     outbox: Outbox,
     settings: config::Retention,
-    /// The days whose keys were looked through after all was dropped of them that was finished before another day.
-    trimmed: BTreeMap<Day, Day>,
+    /// The days that were ended as far as they were over, and since when what was finished is kept of them.
+    ended: BTreeMap<Day, Day>,
     /// What was told in the log, so that it is told once.
     postponed: BTreeSet<Day>,
     held_up: BTreeSet<Day>,
@@ -47,8 +47,8 @@ impl Outbox {
 impl Retirement {
     /// By those settings.
     pub fn new(outbox: Outbox, settings: config::Retention) -> Self {
-        let (trimmed, postponed, held_up) = Default::default();
-        Self { outbox, settings, trimmed, postponed, held_up }
+        let (ended, postponed, held_up) = Default::default();
+        Self { outbox, settings, ended, postponed, held_up }
     }
 
     /// Removes what is over by now. What somebody holds is left to the next turn.
@@ -65,8 +65,9 @@ impl Retirement {
         for set in [&mut self.postponed, &mut self.held_up] {
             set.retain(|day| days.contains_key(day));
         }
-        self.trimmed.retain(|day, _| days.contains_key(day));
-        for (day, tables) in days {
+        // Until midnight nothing more of a day will be over, whoever ended it; but it may have lost the last that it had.
+        self.ended.retain(|_, until| *until == kept_since && removed.unresolved == 0);
+        for (day, tables) in days.into_iter().filter(|(day, _)| !self.ended.contains_key(day)).collect::<Vec<_>>() {
             let tables: Vec<&DayTable> = tables.iter().collect();
             removed.finished += self.end(day, kept_since, &tables).await?;
         }
@@ -93,13 +94,11 @@ impl Retirement {
             Retired::Nothing => 0,
             Retired::Busy | Retired::HeldUp | Retired::Postponed { .. } => return Ok(0),
         };
-        // Another process may have dropped what was over and not have come to the keys. Until midnight nothing more will
-        // be over, so after one look there is nothing left to look for.
-        if dropped > 0 || self.trimmed.get(&day) != Some(&kept_since) {
-            self.outbox.trim_keys(day, self.settings.batch).await?;
-            self.trimmed.insert(day, kept_since);
+        // Also where another process dropped them: it may not have come to the keys.
+        self.outbox.trim_keys(day, self.settings.batch).await?;
+        if !self.outbox.drop_if_empty(day, tables).await? {
+            self.ended.insert(day, kept_since);
         }
-        self.outbox.drop_if_empty(day, tables).await?;
         Ok(dropped)
     }
 

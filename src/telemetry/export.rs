@@ -10,9 +10,7 @@ use std::{
 
 use opentelemetry::{KeyValue, global};
 use opentelemetry_otlp::{MetricExporter, SpanExporter};
-use opentelemetry_sdk::{
-    Resource, metrics::SdkMeterProvider, resource::EnvResourceDetector, trace::SdkTracerProvider,
-};
+use opentelemetry_sdk::{Resource, metrics::SdkMeterProvider, resource::EnvResourceDetector, trace::SdkTracerProvider};
 use tokio::runtime::{self, Runtime};
 
 /// What OpenTelemetry's variables ask for.
@@ -48,12 +46,7 @@ impl Wish {
 }
 
 /// Whether a signal is wanted, by the name that it has in the variables, and can be exported.
-fn is_wanted(
-    signal: &str,
-    what: &str,
-    variable: &impl Fn(&str) -> Option<String>,
-    warnings: &mut Vec<String>,
-) -> bool {
+fn is_wanted(signal: &str, what: &str, variable: &impl Fn(&str) -> Option<String>, warnings: &mut Vec<String>) -> bool {
     let own_or_all = |name: &str| [format!("OTEL_EXPORTER_OTLP_{signal}_{name}"), format!("OTEL_EXPORTER_OTLP_{name}")];
     let is_asked_for = own_or_all("ENDPOINT").iter().any(|name| variable(name).is_some())
         && variable("OTEL_SDK_DISABLED").as_deref() != Some("true");

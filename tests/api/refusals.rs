@@ -2,9 +2,9 @@
 
 use postrider::proto::v1::{
     Attachment, BatchGetStatusRequest, CancelEmailRequest, CancelMessagesRequest, EraseMessagesRequest,
-    GetMessageRequest, GetStatusRequest, ListMessagesRequest, ListProvidersRequest,
-    RetryMessagesRequest, SendEmailBatchRequest, SendEmailRequest, SetLaneModeRequest, SetProviderModeRequest,
-    WatchStatusRequest, operator_service_client::OperatorServiceClient,
+    GetMessageRequest, GetStatusRequest, ListMessagesRequest, ListProvidersRequest, RetryMessagesRequest,
+    SendEmailBatchRequest, SendEmailRequest, SetLaneModeRequest, SetProviderModeRequest, WatchStatusRequest,
+    operator_service_client::OperatorServiceClient,
 };
 use prost_types::Timestamp;
 use tonic::{Code, Status, codec::CompressionEncoding};

@@ -18,7 +18,10 @@ const EMAIL: &str = "postrider.v1.EmailService";
 const DAYS_AHEAD: &str = "postrider.outbox.days_ahead";
 
 fn setup(roles: &[&str]) -> Setup {
-    Setup::new().http("nobody", "http://127.0.0.1:1/").set("process.roles", json!(roles)).set("retention.interval", "100ms")
+    Setup::new()
+        .http("nobody", "http://127.0.0.1:1/")
+        .set("process.roles", json!(roles))
+        .set("retention.interval", "100ms")
 }
 
 /// The day that many days from now, as tables are called by it.

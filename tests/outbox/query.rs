@@ -123,7 +123,8 @@ async fn a_status_opens_the_days_of_its_messages_and_no_other() {
     ids.push(Draft { age: super::DAY, ..Draft::default() }.accept(&db.outbox, 1).await[0]);
     let tomorrow = MessageId::new_at(db.outbox.clock().now() + super::DAY);
     // Whoever opens a table must not wait for it.
-    db.execute("do $$ begin execute format('alter database %I set lock_timeout = 1', current_database()); end $$").await;
+    db.execute("do $$ begin execute format('alter database %I set lock_timeout = 1', current_database()); end $$")
+        .await;
     let hasty = db.another_process().await;
     let mut hold = db.sql.begin().await.unwrap();
     let all_but_theirs = "do $$

@@ -9,6 +9,7 @@ use std::{
 };
 
 use postrider::{
+    config::{self, Pooling},
     delivery::{Class, Status},
     message::MessageId,
     outbox::{Outbox, Removed, Retirement, Settlement},
@@ -132,10 +133,9 @@ async fn days_are_emptied_beside_those_who_accept_claim_and_settle_and_nothing_i
     let going = async {
         // All are copied each time, so that the day is emptied again and again.
         let settings = postrider::config::Retention { batch: 1000, ..retention() };
-        let mut retirement = Retirement::new(db.outbox.clone(), settings);
         while old_sent() < old.len() {
             let before = removed;
-            removed += retirement.turn().await.unwrap().finished;
+            removed += Retirement::new(db.outbox.clone(), settings.clone()).turn().await.unwrap().finished;
             turns += u32::from(removed > before);
             db.tally_is_exact().await;
         }
@@ -271,4 +271,78 @@ async fn an_outcome_that_comes_after_its_day_has_gone_is_gone_too() {
     let counts = db.outbox.counts().await.unwrap();
     assert!(counts.iter().all(|(_, count)| *count == 0), "{counts:?}");
     assert_eq!(counts.len(), Status::ALL.len());
+}
+
+#[tokio::test]
+async fn behind_a_pooler_days_are_emptied_counted_and_dropped_as_well() {
+    let db = Database::new().await;
+    let before = days(&db).await;
+    let (gone, waits) = old_day(&db, 5, 2).await;
+    let settings = config::Database { pooling: Pooling::Transaction, ..db.settings.clone() };
+    let outbox = Outbox::connect(&settings, &db.url).await.unwrap();
+    assert_eq!(turn(&outbox).await.finished, 5);
+    assert_eq!(outbox.status(&[gone, waits].concat(), None).await.unwrap().len(), 2);
+    assert_eq!(days(&db).await, (before.0 + 1, before.1 + 1), "the empty one of the two has gone");
+    assert_eq!(db.count("idempotency").await, 2);
+
+    let mut reader = db.sql.begin().await.unwrap();
+    sqlx::query("select count(*) from outbox").execute(&mut *reader).await.unwrap();
+    send(&outbox, 2).await;
+    db.execute(TIME_PASSES).await;
+    assert_eq!(turn(&outbox).await, Removed { days_held_up: 1, ..Removed::default() });
+    reader.commit().await.unwrap();
+    assert_eq!(turn(&outbox).await.finished, 2);
+    assert_eq!(days(&db).await, before);
+    db.execute(
+        "insert into tally (day, status, n) select current_date, 'EXPIRED', n from generate_series(1, 1000) as n",
+    )
+    .await;
+    assert!(outbox.fold_tally().await.unwrap() >= 1000);
+    assert_eq!(outbox.counts().await.unwrap()[6], (Status::Expired, 500_500));
+    assert!(outbox.days_made().await.unwrap().is_enough);
+}
+
+#[tokio::test]
+async fn emptying_a_day_reads_only_what_stays() {
+    let db = Database::new().await;
+    let (_, waits) = old_day(&db, 1, 10).await;
+    // Whatever the planner knows of the day: nothing, or what was true before it was filled.
+    db.execute("analyze").await;
+    let like_it = "(substr(message.id::text, 1, 14) || substr(gen_random_uuid()::text, 15))::uuid";
+    db.execute(&format!(
+        "create temporary table more as
+        select {like_it} as id from (select id from message order by id limit 1) as message, generate_series(1, 20000);
+        insert into message (
+            id, client, accepted_at, chain, priority, unknown_outcome, sender, recipients, tags, correlation_id,
+            traceparent, tracestate, size_bytes, content_version, content
+        )
+        select
+            more.id, client, accepted_at, chain, priority, unknown_outcome, sender, recipients, tags, correlation_id,
+            traceparent, tracestate, size_bytes, content_version, content
+        from more, (select * from message order by id limit 1) as message;
+        insert into event (message_id, kind, at, status, finished_at, rounds, attempts)
+        select id, 'CANCELED', now() - interval '9 days', 'CANCELED', now() - interval '9 days', 0, 0 from more;
+        insert into tally (day, status, n) select day_of(id), 'CANCELED', 1 from more"
+    ))
+    .await;
+    let outbox = db.another_process().await;
+    let read_before = rows_read(&db).await;
+    let removed = turn(&outbox).await;
+    assert_eq!(removed.finished, 20_001);
+    outbox.close().await;
+    db.outbox.close().await;
+    db.sessions_ended().await;
+    let read = rows_read(&db).await - read_before;
+    // Each that stays is found, copied, and copied back.
+    assert!(read < 20 * waits.len() as i64, "{read} rows were read for {} that stay", waits.len());
+    db.tally_is_exact().await;
+}
+
+/// How many rows of the days' tables were read so far, by whichever way.
+async fn rows_read(db: &Database) -> i64 {
+    db.scalar(
+        "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint from pg_stat_user_tables
+        where relname ~ '^(message|event)_'",
+    )
+    .await
 }
