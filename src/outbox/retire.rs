@@ -2,7 +2,7 @@
 //!
 //! Owns the one transaction that does it; which days are over is decided by `retention`.
 
-use sqlx::{AssertSqlSafe, Row as _};
+use sqlx::{AssertSqlSafe, Row as _, postgres::PgRow};
 
 use super::{
     Outbox,
@@ -14,12 +14,14 @@ use super::{
 /// Makes one process at a time retire days. Held for one transaction.
 const RETIRE_LOCK: i64 = 0x0070_6f73_7472_6965;
 
-/// What the transaction begins with. Those who come after it for the same lock wait for it, so it steps back soon, also
-/// where there is more to put back than it thought. And nothing but the indexes is worth reading: what the planner knows
-/// of a day's table that was emptied is not true any more.
-const SETTINGS: &str = "set local lock_timeout = '200ms'; set local statement_timeout = '5s'; \
-                        set local enable_seqscan = off; set local enable_hashjoin = off; \
-                        set local enable_mergejoin = off;";
+/// What the transaction begins with. Those who come after it for the same lock wait for it, so it steps back soon. And
+/// nothing but the indexes is worth reading: what the planner knows of a day's table that was emptied is not true any
+/// more.
+const SETTINGS: &str = "set local lock_timeout = '200ms'; set local enable_seqscan = off; \
+                        set local enable_hashjoin = off; set local enable_mergejoin = off;";
+
+/// The longest that one step may take while everybody who wants the day has to wait.
+const STEP_TIMEOUT: &str = "set local statement_timeout = '5s'";
 
 /// What became of a day that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub(super) enum Retired {
     Busy,
     /// Somebody reads it, or has it in some other way, for longer than others can be made to wait.
     HeldUp,
-    /// Most of it is not over: dropping the rest is not worth the copying of these, which would keep others waiting.
+    /// Most of it is not over, or so much that putting it back would keep others waiting for too long.
     Postponed {
         /// How many are not over, as far as they were counted.
         staying: i64,
@@ -51,8 +53,8 @@ impl Outbox {
                 begun.commit().await?;
                 Ok(retired)
             }
-            // Lock not available, a deadlock, too slow.
-            Err(error) if has_code(&error, &["55P03", "40P01", "57014"]) => Ok(Retired::HeldUp),
+            // Lock not available, a deadlock.
+            Err(error) if has_code(&error, &["55P03", "40P01"]) => Ok(Retired::HeldUp),
             // Another process has dropped the tables.
             Err(error) if has_code(&error, &["42P01"]) => Ok(Retired::Nothing),
             Err(error) => Err(error),
@@ -74,12 +76,24 @@ async fn retire(begun: &mut Begun, day: Day, kept_since: Day, few: u32) -> sqlx:
     if staying > i64::from(few) && staying > all / 2 {
         return Ok(Retired::Postponed { staying, all });
     }
+    run(begun, day, kept_since, include_str!("copy.sql")).await?;
+    match empty(begun, day, kept_since).await {
+        Ok(dropped) => Ok(Retired::Dropped(dropped)),
+        // It took too long: there was more to put back than it looked like.
+        Err(error) if has_code(&error, &["57014"]) => Ok(Retired::Postponed { staying, all }),
+        Err(error) => Err(error),
+    }
+}
+
+/// Keeps everybody out of the day and empties it; says how many messages were dropped.
+async fn empty(begun: &mut Begun, day: Day, kept_since: Day) -> sqlx::Result<u64> {
     let [(messages, _), (events, _)] = TABLES;
-    let lock = format!("lock table only {}, only {} in access exclusive mode", day.table(messages), day.table(events));
+    let (messages, events) = (day.table(messages), day.table(events));
+    let lock = format!("lock table only {messages}, only {events} in access exclusive mode; {STEP_TIMEOUT}");
     sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *begun).await?;
-    let rows = sqlx::raw_sql(AssertSqlSafe(script(day, kept_since))).fetch_all(&mut *begun).await?;
+    let rows = run(begun, day, kept_since, include_str!("retire.sql")).await?;
     let dropped: i64 = rows.last().ok_or(sqlx::Error::RowNotFound)?.try_get("dropped")?;
-    Ok(Retired::Dropped(u64::try_from(dropped).unwrap_or(0)))
+    Ok(u64::try_from(dropped).unwrap_or(0))
 }
 
 /// Whether anything of the day was finished before that.
@@ -117,9 +131,10 @@ async fn count(begun: &mut Begun, day: Day, kept_since: Day) -> sqlx::Result<(i6
     Ok((counts.all, counts.pending + recent))
 }
 
-fn script(day: Day, kept_since: Day) -> String {
+/// Runs statements on the tables of the day.
+async fn run(begun: &mut Begun, day: Day, kept_since: Day, statements: &str) -> sqlx::Result<Vec<PgRow>> {
     let (first, next) = day.ids();
-    [
+    let sql = [
         ("MESSAGES", day.table("message")),
         ("EVENTS", day.table("event")),
         ("FIRST", first.to_string()),
@@ -128,5 +143,6 @@ fn script(day: Day, kept_since: Day) -> String {
         ("KEPT_SINCE", format!("{} 00:00+00", kept_since.date())),
     ]
     .into_iter()
-    .fold(include_str!("retire.sql").to_owned(), |sql, (name, value)| sql.replace(name, &value))
+    .fold(statements.to_owned(), |sql, (name, value)| sql.replace(name, &value));
+    sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(begun).await
 }

@@ -5,9 +5,7 @@
 -- Several statements, run under a lock of both tables that keeps everybody out. Until it is given back no message of the
 -- day can come or be finished; one whose finishing waits for the lock still stands in `pending`, and stays.
 --
--- What is in capitals is put in: the day's own tables, since their parents are everybody's; its first id and that of
--- the next day; the day; since when what was finished is kept. Rows are taken as they are, with columns that
--- migrations have added since.
+-- What is in capitals is put in, as in the copying of before.
 create temporary table staying on commit drop as
 select id
 from pending
@@ -18,10 +16,27 @@ select message_id
 from EVENTS
 where finished_at >= 'KEPT_SINCE';
 
-create temporary table staying_message on commit drop as
+-- Whose copy is missing came meanwhile; whose copy is left over was removed.
+insert into staying_message
 select day.*
-from staying
-join MESSAGES as day on day.id = staying.id;
+from (
+    select id
+    from staying
+    except
+    select id
+    from staying_message
+) as missing
+join MESSAGES as day on day.id = missing.id;
+
+delete from staying_message
+using (
+    select id
+    from staying_message
+    except
+    select id
+    from staying
+) as left_over
+where staying_message.id = left_over.id;
 
 create temporary table staying_event on commit drop as
 select day.*

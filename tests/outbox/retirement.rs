@@ -12,7 +12,7 @@ use postrider::{
     config::{self, Pooling},
     delivery::{Class, Status},
     message::MessageId,
-    outbox::{Outbox, Removed, Retirement, Settlement},
+    outbox::{Accepted, Outbox, Removed, Retirement, Settlement},
 };
 use sqlx::Connection;
 use tokio::{task::JoinSet, time::timeout};
@@ -38,11 +38,14 @@ const TIME_PASSES: &str = "update event set finished_at = finished_at - interval
 const AGAIN: &str = "update pending set due_at = now() - interval '1 day', rounds = 0
     where status = 'REQUIRED_RESEND' and due_at > now()";
 
-/// Accepts messages of the old day, each with a key.
+/// Accepts messages of the old day, each with a key, that may wait until tomorrow.
 async fn accept_old(outbox: &Outbox, keys: &str, count: usize) -> Vec<MessageId> {
     let mut ids = Vec::new();
     for n in 0..count {
-        ids.extend(Draft { age: AGE * DAY, ..Draft::keyed(format!("{keys}-{n}"), "r") }.accept(outbox, 1).await);
+        let mut new = Draft { age: AGE * DAY, ..Draft::keyed(format!("{keys}-{n}"), "r") }.new_message(outbox);
+        new.give_up_at = outbox.clock().now() + DAY;
+        ids.push(new.message.id);
+        assert_eq!(outbox.accept(&[new]).await.unwrap(), [Accepted::New]);
     }
     ids
 }
@@ -62,11 +65,9 @@ async fn send(outbox: &Outbox, limit: usize) -> Vec<MessageId> {
 async fn old_day(db: &Database, sent: usize, waiting: usize) -> (Vec<MessageId>, Vec<MessageId>) {
     make_day(db, u64::from(AGE)).await;
     let gone = accept_old(&db.outbox, "gone", sent).await;
-    db.execute("update pending set give_up_at = now() + interval '1 day'").await;
     assert_eq!(send(&db.outbox, sent).await.len(), sent);
     db.execute("update event set finished_at = finished_at - interval '9 days'").await;
     let waits = accept_old(&db.outbox, "waits", waiting).await;
-    db.execute("update pending set give_up_at = now() + interval '1 day'").await;
     (gone, waits)
 }
 
@@ -74,6 +75,8 @@ async fn old_day(db: &Database, sent: usize, waiting: usize) -> (Vec<MessageId>,
 #[derive(Clone)]
 struct Traffic {
     db: Arc<Database>,
+    /// Those of the old day.
+    old: Arc<Mutex<BTreeSet<MessageId>>>,
     sent: Arc<Mutex<Vec<MessageId>>>,
     stop: Arc<AtomicBool>,
 }
@@ -83,9 +86,17 @@ impl Traffic {
         !self.stop.load(Ordering::SeqCst)
     }
 
+    /// Accepts for today and, for a while, late ones for the old day.
     async fn accept(self) {
-        while self.goes_on() {
+        for round in 0.. {
+            if !self.goes_on() {
+                return;
+            }
             Draft::default().accept(&self.db.outbox, 5).await;
+            if round < 100 {
+                let late = accept_old(&self.db.outbox, &format!("late-{round}"), 1).await;
+                self.old.lock().unwrap().extend(late);
+            }
         }
     }
 
@@ -119,9 +130,8 @@ impl Traffic {
 async fn days_are_emptied_beside_those_who_accept_claim_and_settle_and_nothing_is_lost() {
     let db = Arc::new(Database::new().await);
     make_day(&db, u64::from(AGE)).await;
-    let old: BTreeSet<MessageId> = accept_old(&db.outbox, "old", 300).await.into_iter().collect();
-    db.execute("update pending set give_up_at = now() + interval '1 day'").await;
-    let traffic = Traffic { db: db.clone(), sent: Arc::default(), stop: Arc::default() };
+    let old = Mutex::new(accept_old(&db.outbox, "old", 200).await.into_iter().collect());
+    let traffic = Traffic { db: db.clone(), old: Arc::new(old), sent: Arc::default(), stop: Arc::default() };
     let mut tasks = JoinSet::new();
     tasks.spawn(traffic.clone().accept());
     tasks.spawn(traffic.clone().send());
@@ -129,11 +139,14 @@ async fn days_are_emptied_beside_those_who_accept_claim_and_settle_and_nothing_i
     tasks.spawn(traffic.clone().age());
 
     let (mut removed, mut turns) = (0, 0);
-    let old_sent = || traffic.sent.lock().unwrap().iter().filter(|id| old.contains(id)).count();
+    let all_sent = || {
+        let (old, sent) = (traffic.old.lock().unwrap(), traffic.sent.lock().unwrap());
+        old.len() == 300 && sent.iter().filter(|id| old.contains(id)).count() == 300
+    };
     let going = async {
         // All are copied each time, so that the day is emptied again and again.
         let settings = postrider::config::Retention { batch: 1000, ..retention() };
-        while old_sent() < old.len() {
+        while !all_sent() {
             let before = removed;
             removed += Retirement::new(db.outbox.clone(), settings.clone()).turn().await.unwrap().finished;
             turns += u32::from(removed > before);
@@ -153,7 +166,7 @@ async fn days_are_emptied_beside_those_who_accept_claim_and_settle_and_nothing_i
     assert_eq!(db.count(without).await, 0);
     db.execute(TIME_PASSES).await;
     removed += turn(&db.outbox).await.finished;
-    assert_eq!(removed, old.len() as u64);
+    assert_eq!(removed, 300);
     assert_eq!(db.count("idempotency").await, 0);
     db.tally_is_exact().await;
 }
@@ -258,7 +271,6 @@ async fn an_outcome_that_comes_after_its_day_has_gone_is_gone_too() {
     let db = Database::new().await;
     make_day(&db, u64::from(AGE)).await;
     let id = accept_old(&db.outbox, "k", 1).await[0];
-    db.execute("update pending set give_up_at = now() + interval '1 day'").await;
     let claimed = db.outbox.claim(&request(1)).await.unwrap().remove(0);
     let late = settlement(&claimed, 1, vec![attempt("primary", &[Class::Accepted])]);
     db.outbox.settle(std::slice::from_ref(&late)).await.unwrap();
