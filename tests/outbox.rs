@@ -7,10 +7,13 @@ mod days;
 mod intake;
 mod lease;
 mod load;
+mod overview;
 mod plan;
 mod query;
 mod retention;
+mod retirement;
 mod settle;
+mod tally;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

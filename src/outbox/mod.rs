@@ -10,6 +10,7 @@ mod connect;
 mod content;
 mod database;
 mod days;
+mod detach;
 mod error;
 mod floor;
 mod hand_over;
@@ -18,9 +19,13 @@ mod interval;
 mod lanes;
 mod lease;
 mod openings;
+mod overview;
 mod query;
+mod remove;
 mod retention;
+mod retire;
 mod settle;
+mod tally;
 mod types;
 
 use std::sync::Arc;
@@ -29,9 +34,11 @@ use crate::message::Clock;
 use database::Database;
 use lanes::Lanes;
 
+pub use days::DaysMade;
 pub use floor::{BENCHMARK_SCHEMA, Floor, STATEMENT_TARGET};
 pub use intake::{Intake, IntakeError, Receipt};
 pub use openings::{Delivery, Openings};
+pub use retention::{Removed, Retirement};
 pub use types::{
     Accepted, ClaimRequest, Claimed, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage,
     OutboxError, Settled, Settlement,
