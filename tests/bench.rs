@@ -17,6 +17,14 @@ fn smallest() -> Scale {
         pause: Duration::from_millis(200),
         breaker_window: Duration::from_secs(1),
         idle: Duration::from_millis(500),
+        backlog: 2_000,
+        claims: 3,
+        held: Duration::from_millis(400),
+        retired: 2_000,
+        retention_phase: Duration::from_millis(300),
+        waiting: 200,
+        singles: 5,
+        large: 2,
     }
 }
 

@@ -27,7 +27,7 @@ use sqlx::{PgPool, postgres::PgConnectOptions};
 use crate::message::Clock;
 use lanes::Lanes;
 
-pub use floor::{BENCHMARK_SCHEMA, Floor, STATEMENT_TARGET};
+pub use floor::{BENCHMARK_SCHEMA, DayOver, Floor, Reader, STATEMENT_TARGET, SURVIVES_ONE_IN, Written};
 pub use types::{
     Accepted, ClaimRequest, Claimed, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage,
     OutboxError, Settled, Settlement,

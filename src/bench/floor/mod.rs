@@ -5,6 +5,7 @@
 pub(super) mod grpc;
 mod sends;
 pub(super) mod statements;
+pub(super) mod writes;
 
 use self::{
     grpc::{BareServer, Work},
@@ -14,7 +15,8 @@ use super::{
     BenchError,
     figures::{median, rate},
     load::Callers,
-    testbed::{Kind, Sink, Tables, Testbed},
+    sink::{Kind, Sink},
+    testbed::{Tables, Testbed},
 };
 use crate::sandbox::{Inbox, inbox::Keep};
 

@@ -7,6 +7,7 @@ use crate::{
     app::App,
     bench::{
         BenchError, Line,
+        cost::Cost,
         figures::{median, rate},
         floor::grpc::{BareServer, Work},
         load::Callers,
@@ -27,7 +28,10 @@ pub(super) async fn run(testbed: &Testbed<'_>) -> Result<Vec<Line>, BenchError> 
 }
 
 async fn compare_all(testbed: &Testbed<'_>, tables: &Tables) -> Result<Vec<Line>, BenchError> {
-    let floor = BareServer::start(Work::Insert(Floor::new(&tables.outbox, &tables.settings.database).await?)).await?;
+    // As many connections as the outbox has itself.
+    let database = &tables.settings.database;
+    let floor = Floor::new(&tables.outbox, database, database.max_connections).await?;
+    let floor = BareServer::start(Work::Insert(floor)).await?;
     let app = App::start(&tables.settings).await?;
     let scale = testbed.scale;
     let mut lines = Vec::new();
@@ -42,15 +46,20 @@ async fn compare_all(testbed: &Testbed<'_>, tables: &Tables) -> Result<Vec<Line>
         for callers in [&ours, &theirs] {
             callers.send(0..messages.div_ceil(10)).await?;
         }
+        let mut cost = [None, None];
         // In turns, so that both see the same weather.
         for _ in 0..scale.repeats {
+            let counted = Cost::begin(&tables.outbox).await?;
             rates.0.push(rate(messages, ours.send(0..messages).await?));
+            cost = counted.of_each(&tables.outbox, messages).await?.map(Some);
             rates.1.push(rate(messages, theirs.send(0..messages).await?));
         }
         let (Some(ours), Some(theirs)) = (median(&rates.0), median(&rates.1)) else {
             return Err(BenchError::TooFew("repeats"));
         };
-        lines.push(Line::of_rate(Scenario::Accept.as_str(), case, ours, theirs, at_least));
+        let mut line = Line::of_rate(Scenario::Accept.as_str(), case, ours, theirs, at_least);
+        line.measured.extend(cost.into_iter().flatten());
+        lines.push(line);
     }
     app.stop().await;
     Ok(lines)
