@@ -123,6 +123,7 @@ impl Callers {
         stop: &CancellationToken,
     ) -> Result<Vec<Answered>, BenchError> {
         let mut calls: JoinSet<Result<Answered, BenchError>> = JoinSet::new();
+        let mut answers = Vec::new();
         let (began, began_at) = (Instant::now(), OffsetDateTime::now_utc());
         for (nth, (number, client)) in (0_u32..).zip(numbers.zip(self.clients.iter().cycle())) {
             let after = Duration::from_secs_f64(f64::from(nth) / per_second);
@@ -135,8 +136,11 @@ impl Callers {
                 call(&mut client, || request(number)).await?;
                 Ok(Answered { number, called_at: began_at + after, at: OffsetDateTime::now_utc() })
             });
+            // One that failed ends it here, and not only after all the others.
+            while let Some(ended) = calls.try_join_next() {
+                answers.push(ended.map_err(|error| panicked(&error))??);
+            }
         }
-        let mut answers = Vec::with_capacity(calls.len());
         while let Some(ended) = calls.join_next().await {
             answers.push(ended.map_err(|error| panicked(&error))??);
         }

@@ -39,7 +39,6 @@ async fn compare_all(testbed: &Testbed<'_>, tables: &Tables) -> Result<Vec<Line>
         [(scale.callers, scale.messages, MANY_AT_LEAST), (1, (scale.messages / 10).max(10), ONE_AT_LEAST)]
     {
         let case = if callers == 1 { "1 caller".to_owned() } else { format!("{callers} callers") };
-        testbed.say(&format!("accept: {case}"));
         let ours = Callers::connect(app.address(), callers).await?;
         let theirs = Callers::connect(floor.address(), callers).await?;
         let mut rates = (Vec::new(), Vec::new());
@@ -48,7 +47,8 @@ async fn compare_all(testbed: &Testbed<'_>, tables: &Tables) -> Result<Vec<Line>
         }
         let mut cost = [None, None];
         // In turns, so that both see the same weather.
-        for _ in 0..scale.repeats {
+        for nth in 1..=scale.repeats {
+            testbed.say(&format!("accept: {case}, {nth} of {}", scale.repeats));
             let counted = Cost::begin(&tables.outbox).await?;
             rates.0.push(rate(messages, ours.send(0..messages).await?));
             cost = counted.of_each(&tables.outbox, messages).await?.map(Some);

@@ -46,39 +46,39 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(super) async fn run(testbed: &Testbed<'_>) -> Result<Vec<Line>, BenchError> {
     let mut lines = Vec::new();
     for kind in Kind::ALL {
-        testbed.say(&format!("failover: {} falls silent", kind.as_str()));
         let tables = testbed.tables().await?;
-        let line = measure(testbed, &tables, kind).await;
+        let inbox = Inbox::new(LISTED);
+        let what = format!("failover: {} falls silent", kind.as_str());
+        let line = testbed.telling_mails(&what, &inbox, measure(testbed, &tables, &inbox, kind)).await;
         tables.remove().await?;
         lines.push(line?);
     }
     Ok(lines)
 }
 
-async fn measure(testbed: &Testbed<'_>, tables: &Tables, kind: Kind) -> Result<Line, BenchError> {
+async fn measure(testbed: &Testbed<'_>, tables: &Tables, inbox: &Inbox, kind: Kind) -> Result<Line, BenchError> {
     let scale = testbed.scale;
-    let inbox = Inbox::new(LISTED);
-    let primary = Sink::start(kind, PRIMARY, &inbox).await?;
-    let backup = Sink::start(Kind::Smtp, BACKUP, &inbox).await?;
+    let primary = Sink::start(kind, PRIMARY, inbox).await?;
+    let backup = Sink::start(Kind::Smtp, BACKUP, inbox).await?;
 
     let app = App::start(&impatient(testbed, tables.with_providers(&[&primary, &backup]))).await?;
-    let load_on_both = load(testbed, &app, tables, &inbox).await?;
-    let silence = fall_silent(testbed, tables, &app, &primary, &inbox);
+    let load_on_both = load(testbed, &app, tables, inbox).await?;
+    let silence = fall_silent(testbed, tables, &app, &primary, inbox);
     let outage = load_on_both.send_while(scale.failover_rate, 0, silence).await?;
     let (times, sent) = (outage.meanwhile?, outage.end);
-    tables.all_sent(&inbox, sent).await?;
+    tables.all_sent(inbox, sent).await?;
     app.stop().await;
 
     // The same load without the failed provider: what mail takes at the second provider anyway.
     let app = App::start(&tables.with_providers(&[&backup])).await?;
-    let load_on_one = load(testbed, &app, tables, &inbox).await?;
+    let load_on_one = load(testbed, &app, tables, inbox).await?;
     let alone = load_on_one.send_while(scale.failover_rate, sent, sleep(scale.failover_phase)).await?;
     let sent = alone.end;
-    tables.all_sent(&inbox, sent).await?;
+    tables.all_sent(inbox, sent).await?;
     app.stop().await;
-    tables.check(&inbox, sent).await?;
+    tables.check(inbox, sent).await?;
 
-    let arrivals = arrivals(&inbox, 0..sent);
+    let arrivals = arrivals(inbox, 0..sent);
     let (until_free, unaffected) = until_free(&outage.answers, &arrivals, &times);
     let (Some(with), Some(without)) =
         (median(&delays(&unaffected, &arrivals)), median(&delays(&alone.answers, &arrivals)))

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -71,13 +71,20 @@ async fn compare(testbed: &Testbed<'_>, tables: &Tables, slow: Option<Duration>)
     let alone = send_singles(tables, &callers, &inbox, first, scale.singles).await?;
     app.stop().await;
 
-    testbed.say(&format!("fairness: {case}, {} messages are accepted", scale.waiting));
-    floor::statements::accept(&tables.outbox, 0..scale.waiting).await?;
+    let what = format!("fairness: {case}, {} messages are accepted", scale.waiting);
+    testbed.say(&what);
+    let began = Instant::now();
+    let how_far = || format!("{what}, for {} s now", began.elapsed().as_secs());
+    testbed.telling(how_far, floor::statements::accept(&tables.outbox, 0..scale.waiting)).await?;
     let app = tables.start(&sink).await?;
     let callers = Callers::connect(app.address(), 1).await?;
     let first = first + scale.singles;
     let what = format!("fairness: {case}, among others");
-    let among = send_singles(tables, &callers, &inbox, first, scale.singles);
+    let among = async {
+        // Starting up is nobody's fault.
+        tables.arrival(&inbox, inbox.count() + scale.waiting / 20).await?;
+        send_singles(tables, &callers, &inbox, first, scale.singles).await
+    };
     let among = testbed.telling_mails(&what, &inbox, among).await?;
     app.stop().await;
     line(case, &alone, &among)

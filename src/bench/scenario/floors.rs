@@ -38,10 +38,10 @@ async fn measure(testbed: &Testbed<'_>, tables: &Tables) -> Result<Vec<Line>, Be
         (format!("{BATCH} records a commit"), Write::Records, CLIENTS, many),
         (format!("{BATCH} rows a commit"), Write::Rows, CLIENTS, many),
     ] {
-        testbed.say(&format!("floors: {case}"));
         writes::measure(&floor, write, clients, contents.div_ceil(10)).await?;
         let mut rates = Vec::new();
-        for _ in 0..scale.repeats {
+        for nth in 1..=scale.repeats {
+            testbed.say(&format!("floors: {case}, {nth} of {}", scale.repeats));
             rates.push(rate(contents, writes::measure(&floor, write, clients, contents).await?));
         }
         let rate = median(&rates).ok_or(BenchError::TooFew("repeats"))?;

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::Scenario;
 use crate::{
     bench::{
@@ -33,8 +35,10 @@ async fn watch(testbed: &Testbed<'_>, tables: &Tables) -> Result<Line, BenchErro
     // Nothing is ever sent to it.
     let sink = Sink::start(Kind::Http, "http", &Inbox::new(Keep::COUNTS)).await?;
     let (service, mut statements) = Service::start_telling(testbed, tables, &sink).await?;
-    statements.per_second(SETTLING).await;
-    let statements = statements.per_second(testbed.scale.idle).await;
+    statements.per_second(SETTLING.min(testbed.scale.idle)).await;
+    let began = Instant::now();
+    let how_far = || format!("idle: watched for {} s", began.elapsed().as_secs());
+    let statements = testbed.telling(how_far, statements.per_second(testbed.scale.idle)).await;
     let resident = service.resident_megabytes();
     service.end().await?;
 

@@ -116,7 +116,7 @@ async fn retire_day(testbed: &Testbed<'_>, tables: &Tables, day: DayOver) -> Res
     let began = Instant::now();
     loop {
         retire(tables).await?;
-        let is_retired = tables.outbox.count_day_over(day).await? <= survivors(testbed.scale.retired);
+        let is_retired = !tables.outbox.has_more_of_day_over(day, survivors(testbed.scale.retired)).await?;
         if began.elapsed() >= testbed.scale.retention_phase
             && let Some(reader) = reader.take()
         {

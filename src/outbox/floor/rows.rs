@@ -194,15 +194,25 @@ impl Outbox {
         Ok(())
     }
 
-    /// How many messages of that day there are.
-    pub async fn count_day_over(&self, day: DayOver) -> Result<u64, OutboxError> {
+    /// Whether more than so many messages of that day are there. Reads no more of them.
+    pub async fn has_more_of_day_over(&self, day: DayOver, messages: u64) -> Result<bool, OutboxError> {
         let count = sqlx::query_scalar!(
-            r#"select count(*) as "count!" from message where id >= $1 and id < $2"#,
+            r#"
+            select count(*) as "count!"
+            from (
+                select
+                from message
+                where id >= $1
+                    and id < $2
+                limit $3
+            ) as found
+            "#,
             day.0.first_id(),
-            day.0.plus(1).first_id()
+            day.0.plus(1).first_id(),
+            i64::try_from(messages.saturating_add(1)).unwrap_or(i64::MAX)
         )
         .fetch_one(&self.pool)
         .await?;
-        Ok(u64::try_from(count).unwrap_or(0))
+        Ok(u64::try_from(count).is_ok_and(|count| count > messages))
     }
 }
