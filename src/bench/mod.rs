@@ -108,20 +108,20 @@ impl Scale {
     /// What a first impression takes: less than five minutes.
     pub fn quick() -> Self {
         Self {
-            messages: 1_500,
+            messages: 1_000,
             failover_phase: Duration::from_secs(2),
             silence: Duration::from_secs(1),
             pause: Duration::from_secs(1),
             breaker_window: Duration::from_secs(5),
-            idle: Duration::from_secs(8),
+            idle: Duration::from_secs(6),
             backlog: 200_000,
             claims: 60,
-            held: Duration::from_secs(5),
+            held: Duration::from_secs(4),
             retired: 100_000,
             retention_phase: Duration::from_secs(4),
             waiting: 20_000,
-            singles: 60,
-            large: 40,
+            singles: 40,
+            large: 20,
             ..Self::full()
         }
     }

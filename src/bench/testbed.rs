@@ -5,7 +5,6 @@
 use std::{
     net::SocketAddr,
     path::Path,
-    pin::pin,
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
@@ -70,13 +69,20 @@ impl<'a> Testbed<'a> {
     }
 
     /// Does it, and says every few seconds how far it has come.
-    pub(super) async fn telling<T>(&self, how_far: impl Fn() -> String, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        let mut ticks = interval_at(Instant::now() + TELL_EVERY, TELL_EVERY);
-        loop {
-            tokio::select! {
-                done = &mut work => return done,
-                _ = ticks.tick() => self.say(&how_far()),
+    pub(super) fn telling<T>(
+        &self,
+        how_far: impl Fn() -> String,
+        work: impl Future<Output = T>,
+    ) -> impl Future<Output = T> {
+        // What is worth telling of is a large future.
+        let mut work = Box::pin(work);
+        async move {
+            let mut ticks = interval_at(Instant::now() + TELL_EVERY, TELL_EVERY);
+            loop {
+                tokio::select! {
+                    done = &mut work => return done,
+                    _ = ticks.tick() => self.say(&how_far()),
+                }
             }
         }
     }
@@ -91,9 +97,14 @@ impl<'a> Testbed<'a> {
     }
 
     /// Does what lets mails arrive, and says every few seconds how many have.
-    pub(super) async fn telling_mails<T>(&self, what: &str, inbox: &Inbox, work: impl Future<Output = T>) -> T {
+    pub(super) fn telling_mails<T>(
+        &self,
+        what: &str,
+        inbox: &Inbox,
+        work: impl Future<Output = T>,
+    ) -> impl Future<Output = T> {
         self.say(what);
-        self.telling(|| format!("{what}: {} mails have arrived", inbox.count()), work).await
+        self.telling(move || format!("{what}: {} mails have arrived", inbox.count()), work)
     }
 
     /// Fresh tables, in a schema that nobody else has. [`Tables::remove`] must follow.

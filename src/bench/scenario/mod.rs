@@ -18,6 +18,8 @@ mod retention;
 
 use std::{fmt, str::FromStr};
 
+use futures_util::future::BoxFuture;
+
 use super::{BenchError, Line, testbed::Testbed};
 
 /// Something that is measured.
@@ -112,21 +114,22 @@ impl Scenario {
         }
     }
 
-    pub(super) async fn run(self, testbed: &Testbed<'_>) -> Result<Vec<Line>, BenchError> {
+    /// Measures it. Boxed: the scenarios' own futures are large.
+    pub(super) fn run<'a>(self, testbed: &'a Testbed<'_>) -> BoxFuture<'a, Result<Vec<Line>, BenchError>> {
         match self {
-            Scenario::Floors => floors::run(testbed).await,
-            Scenario::Accept => accept::run(testbed).await,
-            Scenario::EndToEnd => end_to_end::run(testbed).await,
-            Scenario::Drain => drain::run(testbed).await,
-            Scenario::Latency => latency::run(testbed).await,
-            Scenario::Backlog => backlog::run(testbed).await,
-            Scenario::Held => held::run(testbed).await,
-            Scenario::Planner => planner::run(testbed).await,
-            Scenario::Retention => retention::run(testbed).await,
-            Scenario::Fairness => fairness::run(testbed).await,
-            Scenario::Large => large::run(testbed).await,
-            Scenario::Idle => idle::run(testbed).await,
-            Scenario::Failover => failover::run(testbed).await,
+            Scenario::Floors => Box::pin(floors::run(testbed)),
+            Scenario::Accept => Box::pin(accept::run(testbed)),
+            Scenario::EndToEnd => Box::pin(end_to_end::run(testbed)),
+            Scenario::Drain => Box::pin(drain::run(testbed)),
+            Scenario::Latency => Box::pin(latency::run(testbed)),
+            Scenario::Backlog => Box::pin(backlog::run(testbed)),
+            Scenario::Held => Box::pin(held::run(testbed)),
+            Scenario::Planner => Box::pin(planner::run(testbed)),
+            Scenario::Retention => Box::pin(retention::run(testbed)),
+            Scenario::Fairness => Box::pin(fairness::run(testbed)),
+            Scenario::Large => Box::pin(large::run(testbed)),
+            Scenario::Idle => Box::pin(idle::run(testbed)),
+            Scenario::Failover => Box::pin(failover::run(testbed)),
         }
     }
 
