@@ -35,7 +35,7 @@ use database::Database;
 use lanes::Lanes;
 
 pub use days::DaysMade;
-pub use floor::{BENCHMARK_SCHEMA, Floor, STATEMENT_TARGET};
+pub use floor::{BENCHMARK_SCHEMA, DayOver, Floor, Reader, STATEMENT_TARGET, SURVIVES_ONE_IN, Written};
 pub use intake::{Intake, IntakeError, Receipt};
 pub use openings::{Delivery, Openings};
 pub use retention::{Removed, Retirement};

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How many messages one statement is about, as many as Postrider's own by default.
-const BATCH: usize = 100;
+pub(in crate::bench) const BATCH: usize = 100;
 
 /// How many clients there are at once.
 const CLIENTS: usize = 2;
@@ -79,15 +79,20 @@ pub(in crate::bench) async fn accept(outbox: &Outbox, numbers: std::ops::Range<u
     Ok(began.elapsed())
 }
 
-async fn claim(outbox: Outbox, claimed: Arc<Mutex<Vec<Claimed>>>, messages: u64) -> Result<(), BenchError> {
-    let request = ClaimRequest {
+/// One batch of whatever is due.
+pub(in crate::bench) fn claim_request() -> ClaimRequest {
+    ClaimRequest {
         chains: BTreeMap::from([(DEFAULT_CHAIN.to_owned(), ProviderName::new("floor"))]),
         limit: BATCH,
         lease: Duration::from_secs(600),
         max_rounds: 10,
         idempotent: Vec::new(),
         takes_over: true,
-    };
+    }
+}
+
+async fn claim(outbox: Outbox, claimed: Arc<Mutex<Vec<Claimed>>>, messages: u64) -> Result<(), BenchError> {
+    let request = claim_request();
     loop {
         let batch = outbox.claim(&request).await?;
         let ids: Vec<MessageId> = batch.iter().map(|claimed| claimed.lease.id).collect();
