@@ -72,7 +72,8 @@ async fn the_number_of_statements_does_not_grow_with_the_messages() {
             .map(|(nth, one)| settlement(one, 1, vec![attempt("primary", &[class(nth)])]))
             .collect();
         db.outbox.settle(&settlements).await.unwrap();
-        assert!((1..=2).contains(&statements.take()), "settle of {count}: one for what went well, one for the rest");
+        let taken = statements.take();
+        assert!(taken <= 4, "settle of {count}: {taken}, one for what went well and a transaction of three for the rest");
         assert_eq!(db.outbox.status(&ids, None).await.unwrap().len(), count);
         assert_eq!(statements.take(), 1, "status of {count}");
     }

@@ -182,7 +182,8 @@ async fn work_and_end() {
 
 fn assert_not_held_up(said: &Said) {
     let ms = |name: &str| said.value(name).parse::<u64>().unwrap();
-    assert!(ms("worked_ms") < 10_000, "{}", said.out);
+    // Were each span to wait for the collector, this would take hours.
+    assert!(ms("worked_ms") < 60_000, "{}", said.out);
     assert!(ms("ended_ms") < 5000, "the limit is 500 ms: {}", said.out);
     let complaints = said.err.lines().filter(|line| line.contains("opentelemetry")).count();
     assert!(complaints <= 1, "{}", said.err);
