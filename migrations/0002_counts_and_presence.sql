@@ -8,11 +8,15 @@
 -- process is of this version and `tally` was made anew, which this migration does for the messages there are.
 
 -- By how many the number of messages of a day (that of their ids) in a status has changed. Only ever appended to by
--- those who change a status, in the same statement; folded in the background. What there is of a status is the sum.
+-- those who change a status, in the same statement; what there is of a status is the sum. From time to time the older
+-- rows are replaced by their sums, the opening balance.
 create table tally (
     day date not null,
     status status not null,
-    n bigint not null
+    n bigint not null,
+    -- The transaction that wrote it. Of an opening balance: one below which nothing else is left, nor will come.
+    xact xid8 not null default pg_current_xact_id(),
+    is_opening boolean not null default false
 ) with (
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 1000,
@@ -21,6 +25,45 @@ create table tally (
     autovacuum_vacuum_cost_delay = 0,
     vacuum_truncate = false
 );
+
+-- By which the rows since the last opening balance are found. While somebody's snapshot keeps replaced rows from being
+-- cleaned away they would be read again and again otherwise.
+create index tally_xact on tally (xact);
+
+create index tally_opening on tally (xact) where is_opening;
+
+-- Below this there is no row left. A balance younger than every transaction comes from another server, from which the
+-- database was copied: it says nothing about the transactions of this one.
+create function tally_from() returns xid8
+language sql stable
+set search_path from current
+set enable_seqscan = off
+as $$
+    select coalesce(
+        (
+            select xact
+            from tally
+            where is_opening
+                and xact < pg_snapshot_xmax(pg_current_snapshot())
+            order by xact desc
+            limit 1
+        ),
+        '0'
+    )
+$$;
+
+-- How many messages there are of each day in each status.
+create function tally_sum() returns table (day date, status status, n bigint)
+language sql stable
+set search_path from current
+set enable_seqscan = off
+as $$
+    select day, status, sum(n)::bigint
+    from tally
+    where xact >= (select tally_from())
+    group by day, status
+    having sum(n) <> 0
+$$;
 
 -- The day of a message's id in UTC: its first 48 bits are milliseconds since 1970.
 create function day_of(id uuid) returns date

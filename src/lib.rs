@@ -13,7 +13,7 @@
 //! | [`config`] | the settings: structs with their defaults, how they are read and checked | |
 //! | [`message`] | what is sent: message, id, address, attachment; parsing; the MIME form | |
 //! | [`delivery`] | status, outcome, retry policy, the transition function; pure | message |
-//! | [`telemetry`] | logs, traces and their context | message, delivery |
+//! | [`telemetry`] | logs, traces and their context, metrics | message, delivery |
 //! | [`policy`] | what may be sent | message |
 //! | [`outbox`] | every SQL statement: accept, claim, settle, query, retention | message, delivery |
 //! | [`provider`] | the trait `Provider`, capabilities, the registry, one file an adapter | message, delivery |

@@ -1,5 +1,6 @@
 //! The API as a client sees it, over real gRPC.
 
+mod overview;
 mod refusals;
 mod send;
 mod server;

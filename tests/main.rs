@@ -12,6 +12,7 @@ mod endurance;
 mod faults;
 mod http;
 mod map;
+mod model;
 mod outbox;
 mod peers;
 mod readme;

@@ -7,10 +7,13 @@ mod days;
 mod intake;
 mod lease;
 mod load;
+mod overview;
 mod plan;
 mod query;
 mod retention;
+mod retirement;
 mod settle;
+mod tally;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -211,6 +214,7 @@ fn settlement_of(claimed: &Claimed, attempts: Vec<Attempt>, next: Next) -> Settl
         round: claimed.rounds + 1,
         accepted: attempts.iter().any(|attempt| attempt.left_any(Class::Accepted)),
         unknown_since: attempts.iter().find(|a| a.left_any(Class::OutcomeUnknown)).map(|a| a.started_at),
+        round_spent: attempts.iter().flat_map(|a| &a.outcome.verdicts).any(|(_, v)| v.class.spends_round()),
         attempts,
         next,
     }

@@ -20,6 +20,6 @@ mod waiting;
 pub use caller::{CLIENT_ID, DEFAULT_CLIENT};
 pub use email::{Backend, EmailApi};
 pub use operator::OperatorApi;
-pub use readiness::Readiness;
+pub use readiness::{Readiness, Standing};
 pub use server::{Api, ServeError};
 pub use status::{DOMAIN, Reason};

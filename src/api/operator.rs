@@ -1,15 +1,28 @@
-//! `OperatorService`: its calls exist, so that clients can be built against them, and answer UNIMPLEMENTED.
+//! `OperatorService`: what each call does. Those that do nothing yet exist, so that clients can be built against them, and
+//! answer UNIMPLEMENTED.
 //!
-//! Owns nothing yet.
+//! Owns the calls alone: the figures are the outbox's.
 
 use tonic::{Request, Response, Status};
 
-use super::status;
-use crate::proto::v1::{self as pb, operator_service_server::OperatorService};
+use super::{status, to_proto};
+use crate::{
+    outbox::Outbox,
+    proto::v1::{self as pb, operator_service_server::OperatorService},
+};
 
 /// The service for those who run Postrider.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OperatorApi;
+#[derive(Clone)]
+pub struct OperatorApi {
+    outbox: Outbox,
+}
+
+impl OperatorApi {
+    /// The service over that outbox.
+    pub fn new(outbox: Outbox) -> Self {
+        Self { outbox }
+    }
+}
 
 #[tonic::async_trait]
 impl OperatorService for OperatorApi {
@@ -49,7 +62,9 @@ impl OperatorService for OperatorApi {
         &self,
         _: Request<pb::GetOverviewRequest>,
     ) -> Result<Response<pb::GetOverviewResponse>, Status> {
-        Err(status::call_not_implemented("GetOverview"))
+        let asked = async { tokio::try_join!(self.outbox.counts(), self.outbox.oldest_due()) };
+        let (counts, oldest_due) = asked.await.map_err(|error| status::outbox(&error))?;
+        Ok(Response::new(to_proto::overview(&counts, &oldest_due)))
     }
 
     async fn list_providers(

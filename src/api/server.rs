@@ -46,14 +46,28 @@ pub enum ServeError {
 
 /// The API of this process.
 pub struct Api {
-    email: EmailApi,
+    services: Option<Services>,
     readiness: Readiness,
+}
+
+/// What answers calls.
+#[derive(Clone)]
+struct Services {
+    email: EmailApi,
+    operator: OperatorApi,
 }
 
 impl Api {
     /// The API over that backend.
     pub fn new(backend: Backend) -> Self {
-        Self { email: EmailApi::new(backend), readiness: Readiness::default() }
+        let operator = OperatorApi::new(backend.outbox.clone());
+        let services = Services { email: EmailApi::new(backend), operator };
+        Self { services: Some(services), readiness: Readiness::new(true) }
+    }
+
+    /// The API of a process that does something else: it answers for its health alone.
+    pub fn of_health() -> Self {
+        Self { services: None, readiness: Readiness::new(false) }
     }
 
     /// The switch behind `grpc.health.v1`.
@@ -64,7 +78,7 @@ impl Api {
     /// Serves until `shutdown`; ends when every call has been answered and every commit finished, or `call_timeout`
     /// later.
     ///
-    /// It says SERVING as it begins. At `shutdown` it says NOT_SERVING, ends the health watches, takes no more
+    /// Whether it says SERVING is the caller's to switch. At `shutdown` it says NOT_SERVING, ends the health watches, takes no more
     /// connections and no more calls on those it has.
     pub async fn serve(
         self,
@@ -72,8 +86,7 @@ impl Api {
         settings: &config::Server,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let Self { email, readiness } = self;
-        readiness.set_serving().await;
+        let Self { services, readiness } = self;
         let stopping = CancellationToken::new();
         let signal = async {
             shutdown.await;
@@ -91,11 +104,13 @@ impl Api {
             // Innermost: only the services know this answer.
             .layer(MapResponseLayer::new(explain_refusals(settings.max_request_bytes)));
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let served = services(layered, &email, &readiness, settings.max_request_bytes)?
+        let served = routes(layered, services.as_ref(), &readiness, settings.max_request_bytes)?
             .serve_with_incoming_shutdown(incoming, signal);
         let drained = async {
             served.await?;
-            email.commits_finished().await;
+            if let Some(services) = &services {
+                services.email.commits_finished().await;
+            }
             Ok(())
         };
         tokio::select! {
@@ -114,24 +129,25 @@ async fn overdue(stopping: &CancellationToken, limit: Duration) {
     tokio::time::sleep(limit).await;
 }
 
-fn services<L: Clone>(
+fn routes<L: Clone>(
     mut server: Server<L>,
-    email: &EmailApi,
+    services: Option<&Services>,
     readiness: &Readiness,
     max_request_bytes: usize,
 ) -> Result<Router<L>, ServeError> {
-    let email = EmailServiceServer::new(email.clone())
+    let router = server.add_service(readiness.service());
+    let Some(Services { email, operator }) = services.cloned() else { return Ok(router) };
+    let email = EmailServiceServer::new(email)
         .max_decoding_message_size(max_request_bytes)
         .accept_compressed(CompressionEncoding::Gzip)
         .send_compressed(CompressionEncoding::Gzip);
-    let operator = OperatorServiceServer::new(OperatorApi)
+    let operator = OperatorServiceServer::new(operator)
         .max_decoding_message_size(max_request_bytes)
         .accept_compressed(CompressionEncoding::Gzip)
         .send_compressed(CompressionEncoding::Gzip);
-    Ok(server
+    Ok(router
         .add_service(email)
         .add_service(operator)
-        .add_service(readiness.service())
         .add_service(reflection().build_v1()?)
         // Widely used clients, grpcurl 1.8 among them, ask by the older name only.
         .add_service(reflection().build_v1alpha()?))

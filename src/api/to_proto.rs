@@ -2,12 +2,14 @@
 //!
 //! Owns no fact: everything it says follows from the message's row and its history.
 
+use std::time::Duration;
+
 use prost_types::Timestamp;
 use time::OffsetDateTime;
 
 use crate::{
     delivery::{Class, ProviderName, Scope, Status, Verdict},
-    message::RecipientIndex,
+    message::{Priority, RecipientIndex},
     outbox::{Event, EventKind, MessageStatus},
     proto::v1 as pb,
 };
@@ -27,6 +29,25 @@ pub(super) fn message_status(message: MessageStatus, waiting_for: Option<String>
         waiting_for: waiting_for.unwrap_or_default(),
         correlation_id: message.correlation_id,
         document_type: message.document_type.unwrap_or_default(),
+    }
+}
+
+/// The answer to `GetOverview`.
+pub(super) fn overview(counts: &[(Status, u64)], oldest_due: &[(Priority, Duration)]) -> pb::GetOverviewResponse {
+    let count = |&(of, count): &(Status, u64)| pb::StatusCount { status: status(of).into(), count };
+    let oldest =
+        |&(of, age): &(Priority, Duration)| pb::OldestDue { priority: priority(of).into(), age: age.try_into().ok() };
+    pb::GetOverviewResponse {
+        counts: counts.iter().map(count).collect(),
+        oldest_due: oldest_due.iter().map(oldest).collect(),
+    }
+}
+
+fn priority(priority: Priority) -> pb::Priority {
+    match priority {
+        Priority::High => pb::Priority::High,
+        Priority::Normal => pb::Priority::Normal,
+        Priority::Bulk => pb::Priority::Bulk,
     }
 }
 

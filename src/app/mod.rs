@@ -1,28 +1,35 @@
 //! Puts Postrider together, and owns the order of start and stop.
 //!
 //! Start: database, days, providers, dispatcher, clean-up, and the API last, so that nothing is accepted before it can
-//! be sent. Stop: not serving, no new claims, sends under way finish, calls under way finish, outcomes are written.
-//! Decides nothing about messages.
+//! be sent; of these what the roles of the process ask for. Stop: not serving, no new claims, sends under way finish,
+//! calls under way finish, outcomes are written. Decides nothing about messages.
 
 mod circuit;
 mod maintenance;
 mod providers;
+mod pulse;
+mod readiness;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use futures_util::{FutureExt as _, future::BoxFuture};
 use secrecy::SecretString;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api::{Api, Backend, Readiness},
-    config::{self, Settings},
+    api::{Api, Backend},
+    config::{self, Role, Settings},
     delivery::RetryPolicy,
     dispatcher::{Dispatcher, Express},
     health::Board,
-    outbox::{Intake, Outbox, OutboxError, Wake},
+    outbox::{DaysMade, Intake, Openings, Outbox, OutboxError, Wake},
     policy::Policy,
+    telemetry::OutboxGauges,
 };
+
+use maintenance::Maintenance;
+use readiness::Signs;
 
 pub use circuit::CircuitWatch;
 pub use providers::ProviderError;
@@ -62,7 +69,7 @@ pub struct App {
     stop_sending: CancellationToken,
     stop_serving: CancellationToken,
     stop_maintenance: CancellationToken,
-    dispatcher: JoinHandle<()>,
+    sending: JoinHandle<()>,
     maintenance: JoinHandle<()>,
     api: JoinHandle<()>,
     failed: CancellationToken,
@@ -93,59 +100,43 @@ async fn connect(settings: &Settings) -> Result<Outbox, StartError> {
     }
 }
 
+/// Connects to the database of the settings, whose tables must be up to date.
+async fn open(settings: &Settings) -> Result<Outbox, StartError> {
+    let outbox = connect(settings).await?;
+    match outbox.missing_migrations().await? {
+        0 => Ok(outbox),
+        missing => Err(StartError::NotMigrated(missing)),
+    }
+}
+
 impl App {
-    /// Starts everything, or nothing.
+    /// Starts everything that the process's roles ask for, or nothing.
     pub async fn start(settings: &Settings) -> Result<Self, StartError> {
-        let listener = TcpListener::bind(settings.server.listen)
-            .await
-            .map_err(|error| StartError::Listen(settings.server.listen, error))?;
-        let address = listener.local_addr().map_err(|error| StartError::Listen(settings.server.listen, error))?;
-
-        let outbox = connect(settings).await?;
-        let missing = outbox.missing_migrations().await?;
-        if missing > 0 {
-            return Err(StartError::NotMigrated(missing));
-        }
-        outbox.ensure_days(settings.retention.days_ahead).await?;
-
-        let board = Board::default();
-        let chains = providers::build_chains(settings, &board, outbox.clock())?;
-        let wake = Wake::new(outbox.clock().clone());
-
-        let stop_sending = CancellationToken::new();
-        let (openings, express) = Express::new(&settings.dispatch, &chains, &wake, stop_sending.clone());
-        let intake = Intake::new(outbox.clone(), settings.server.waiting_bytes, Some(openings), wake.clone());
-        let dispatcher = Dispatcher {
-            outbox: outbox.clone(),
-            chains,
-            settings: settings.dispatch.clone(),
-            retry: RetryPolicy::from(&settings.retry),
-            wake,
+        let (listener, address) = listen(settings.server.listen).await?;
+        let outbox = open(settings).await?;
+        let parts = Parts {
+            settings,
+            outbox: &outbox,
+            board: Board::default(),
+            wake: Wake::new(outbox.clock().clone()),
             database: watch::Sender::new(true),
         };
-        let database = dispatcher.database.subscribe();
-        let stop_maintenance = CancellationToken::new();
-        let maintenance = maintenance::run(outbox.clone(), settings.retention.clone(), stop_maintenance.clone());
-
-        let stop_serving = CancellationToken::new();
-        let api = Api::new(Backend {
-            outbox: outbox.clone(),
-            policy: Arc::new(Policy::new(&settings.policy)),
-            board: board.clone(),
-            intake,
-            longest_wait: settings.retry.longest_wait,
-            retention: settings.retention.clone(),
-        });
-        let failed = CancellationToken::new();
-        let readiness = follow(database, api.readiness(), stop_serving.clone());
+        let [stop_sending, stop_maintenance, stop_serving] = std::array::from_fn(|_| CancellationToken::new());
+        let (openings, sending) = parts.sending(&stop_sending)?;
+        let maintenance = parts.maintenance();
+        maintenance.see_to_days().await;
+        let signs = Signs { database: parts.database.subscribe(), days: maintenance.days.subscribe() };
+        let api = parts.api(openings);
+        let readiness = readiness::follow(signs, api.readiness(), stop_serving.clone());
         let api = serve(api, listener, settings.server.clone(), stop_serving.clone());
+        let failed = CancellationToken::new();
         Ok(Self {
             address,
-            board,
-            outbox,
-            dispatcher: spawn(dispatcher.run(express, stop_sending.clone()), &failed),
-            maintenance: spawn(maintenance, &failed),
+            sending: spawn(sending, &failed),
+            maintenance: spawn(maintenance.run(stop_maintenance.clone()), &failed),
             api: spawn(while_it_runs(api, readiness), &failed),
+            board: parts.board.clone(),
+            outbox,
             failed,
             stop_sending,
             stop_serving,
@@ -183,14 +174,86 @@ impl App {
         self.stop_serving.cancel();
         self.stop_sending.cancel();
         self.stop_maintenance.cancel();
-        let (dispatcher, maintenance, api) = tokio::join!(self.dispatcher, self.maintenance, self.api);
-        for (part, ended) in [("dispatcher", dispatcher), ("maintenance", maintenance), ("api", api)] {
+        let (sending, maintenance, api) = tokio::join!(self.sending, self.maintenance, self.api);
+        for (part, ended) in [("dispatcher", sending), ("maintenance", maintenance), ("api", api)] {
             if let Err(error) = ended {
                 tracing::error!(part, %error, "a part of Postrider did not end well");
             }
         }
         self.outbox.close().await;
     }
+}
+
+/// What the parts are made of.
+struct Parts<'a> {
+    settings: &'a Settings,
+    outbox: &'a Outbox,
+    board: Board,
+    /// Rung by the API, heard by the dispatcher.
+    wake: Wake,
+    /// Whether the database is there, as whoever asks it most often has found.
+    database: watch::Sender<bool>,
+}
+
+impl Parts<'_> {
+    fn has(&self, role: Role) -> bool {
+        self.settings.process.roles.has(role)
+    }
+
+    /// What sends, with the openings that it has for what is accepted here; in a process that does not, what sees whether
+    /// the database is there.
+    fn sending(&self, stop: &CancellationToken) -> Result<(Option<Openings>, BoxFuture<'static, ()>), StartError> {
+        if !self.has(Role::Dispatch) {
+            let pulse = pulse::run(self.outbox.clone(), self.database.clone(), stop.clone());
+            return Ok((None, pulse.boxed()));
+        }
+        let chains = providers::build_chains(self.settings, &self.board, self.outbox.clock())?;
+        let (openings, express) = Express::new(&self.settings.dispatch, &chains, &self.wake, stop.clone());
+        let dispatcher = Dispatcher {
+            outbox: self.outbox.clone(),
+            chains,
+            settings: self.settings.dispatch.clone(),
+            retry: RetryPolicy::from(&self.settings.retry),
+            wake: self.wake.clone(),
+            database: self.database.clone(),
+        };
+        Ok((Some(openings), dispatcher.run(express, stop.clone()).boxed()))
+    }
+
+    fn maintenance(&self) -> Maintenance {
+        Maintenance {
+            outbox: self.outbox.clone(),
+            settings: self.settings.retention.clone(),
+            roles: self.settings.process.roles.clone(),
+            gauges: OutboxGauges::exported(),
+            days: watch::Sender::new(DaysMade { is_enough: true, ahead: u32::MAX }),
+        }
+    }
+
+    /// What answers calls; in a process that does not, what answers for its health.
+    fn api(&self, openings: Option<Openings>) -> Api {
+        if !self.has(Role::Api) {
+            return Api::of_health();
+        }
+        let waiting_bytes = self.settings.server.waiting_bytes;
+        Api::new(Backend {
+            outbox: self.outbox.clone(),
+            policy: Arc::new(Policy::new(&self.settings.policy)),
+            board: self.board.clone(),
+            intake: Intake::new(self.outbox.clone(), waiting_bytes, openings, self.wake.clone()),
+            longest_wait: self.settings.retry.longest_wait,
+            retention: self.settings.retention.clone(),
+        })
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let listening = async {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    listening.await.map_err(|error| StartError::Listen(address, error))
 }
 
 /// Runs a part of it, and tells when the part has ended, be it by a panic.
@@ -211,18 +274,6 @@ async fn while_it_runs(first: impl Future<Output = ()>, second: impl Future<Outp
     tokio::select! {
         () = first => {}
         () = second => {}
-    }
-}
-
-/// Says by `grpc.health.v1` whether the database is there, until the service stops.
-async fn follow(mut database: watch::Receiver<bool>, readiness: Readiness, stop: CancellationToken) {
-    loop {
-        tokio::select! {
-            changed = database.changed() => if changed.is_err() { return },
-            () = stop.cancelled() => return,
-        }
-        let is_there = *database.borrow_and_update();
-        if is_there { readiness.set_serving().await } else { readiness.set_not_serving().await }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The email that every scenario sends: one recipient, a plain text of 4 KB.
+//! The email that the scenarios send: one recipient, a plain text of 4 KB, in one scenario with a large attachment.
 //!
 //! Owns it in its two forms, as a caller's request and as the message that it becomes.
 
@@ -7,6 +7,8 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use bytes::Bytes;
+use prost::Message as _;
 use time::OffsetDateTime;
 
 use crate::{
@@ -19,6 +21,12 @@ use crate::{
 /// How long the text is, in bytes.
 const TEXT_BYTES: usize = 4096;
 
+/// How large the large attachment is, in bytes.
+const ATTACHMENT_BYTES: usize = 5_000_000;
+
+/// The client of messages that no caller sent.
+pub(super) const CLIENT: &str = "bench";
+
 const SENDER: &str = "billing@shop.example";
 const RECIPIENT: &str = "customer@mail.example";
 const SUBJECT: &str = "Your invoice no. ";
@@ -26,6 +34,15 @@ const SUBJECT: &str = "Your invoice no. ";
 static TEXT: LazyLock<String> = LazyLock::new(|| {
     let line = "Thank you for your order. The invoice is attached, and payable within two weeks.\r\n";
     line.chars().cycle().take(TEXT_BYTES).collect()
+});
+
+/// As hard to compress as a document full of pictures.
+static ATTACHMENT: LazyLock<Bytes> = LazyLock::new(|| {
+    let mut content = vec![0; ATTACHMENT_BYTES];
+    rand::fill(&mut content[..]);
+    let form = b"%PDF-1.7\n";
+    content[..form.len()].copy_from_slice(form);
+    content.into()
 });
 
 /// The request of that number.
@@ -43,6 +60,25 @@ pub(super) fn request(number: u64) -> pb::SendEmailRequest {
     }
 }
 
+/// The request of that number with a large attachment.
+pub(super) fn large_request(number: u64) -> pb::SendEmailRequest {
+    let mut request = request(number);
+    if let Some(email) = &mut request.email {
+        email.attachments.push(pb::Attachment {
+            filename: "catalogue.pdf".to_owned(),
+            content_type: "application/pdf".to_owned(),
+            content: ATTACHMENT.clone(),
+            content_id: String::new(),
+        });
+    }
+    request
+}
+
+/// What the floors write where Postrider writes that mail.
+pub(super) fn content(number: u64) -> Vec<u8> {
+    request(number).email.unwrap_or_default().encode_to_vec()
+}
+
 /// The number of the mail with that subject, if it is one of these.
 pub(super) fn number(subject: &str) -> Option<u64> {
     subject.strip_prefix(SUBJECT)?.parse().ok()
@@ -57,7 +93,7 @@ pub(super) fn message(number: u64, accepted_at: OffsetDateTime) -> Message {
     let id = MessageId::new_at(accepted_at);
     Message {
         id,
-        client: ClientId::new("bench"),
+        client: ClientId::new(CLIENT),
         accepted_at,
         correlation_id: id.to_string(),
         trace: TraceContext::default(),

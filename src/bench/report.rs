@@ -1,125 +1,14 @@
 //! The table of results, for people and as JSON.
 //!
-//! Owns what a figure is and whether a goal is met; measures nothing.
+//! Owns what a line is and whether its goals are met; measures nothing.
+
+mod figure;
 
 use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value, json};
 
-/// What a figure counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// So many a second.
-    PerSecond,
-    /// Milliseconds.
-    Milliseconds,
-    /// Seconds.
-    Seconds,
-    /// Millions of bytes.
-    Megabytes,
-    /// Bytes.
-    Bytes,
-}
-
-impl Unit {
-    /// Behind the name, in JSON.
-    fn suffix(self) -> &'static str {
-        match self {
-            Unit::PerSecond => "per_second",
-            Unit::Milliseconds => "ms",
-            Unit::Seconds => "seconds",
-            Unit::Megabytes => "mb",
-            Unit::Bytes => "bytes",
-        }
-    }
-
-    /// Behind the value, for people.
-    fn sign(self) -> &'static str {
-        match self {
-            Unit::PerSecond => "/s",
-            Unit::Milliseconds => " ms",
-            Unit::Seconds => " s",
-            Unit::Megabytes => " MB",
-            Unit::Bytes => " B",
-        }
-    }
-}
-
-/// A value that was measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
-    /// What it is, in lower case, words joined by underscores.
-    pub name: &'static str,
-    /// The value.
-    pub value: f64,
-    /// In what.
-    pub unit: Unit,
-    /// The goal for it: no more than that.
-    pub at_most: Option<f64>,
-}
-
-impl Figure {
-    /// A figure without a goal of its own.
-    pub fn new(name: &'static str, value: f64, unit: Unit) -> Self {
-        Self { name, value, unit, at_most: None }
-    }
-
-    /// The figure with the goal of being no more than that.
-    pub fn at_most(self, limit: f64) -> Self {
-        Self { at_most: Some(limit), ..self }
-    }
-
-    fn key(&self) -> String {
-        format!("{}_{}", self.name, self.unit.suffix())
-    }
-
-    fn words(&self) -> String {
-        self.name.replace('_', " ")
-    }
-
-    fn goal(&self) -> Option<String> {
-        Some(format!("{} ≤ {}", self.words(), Amount(self.at_most?, self.unit)))
-    }
-
-    fn is_met(&self) -> bool {
-        self.at_most.is_none_or(|limit| self.value <= limit)
-    }
-}
-
-impl fmt::Display for Figure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.words(), Amount(self.value, self.unit))
-    }
-}
-
-/// A value with its unit, to three digits or whole.
-struct Amount(f64, Unit);
-
-impl fmt::Display for Amount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = match self.0.abs() {
-            size if size >= 100.0 => 0,
-            size if size >= 10.0 => 1,
-            _ => 2,
-        };
-        let mut text = format!("{:.*}", digits, self.0);
-        if digits == 0 {
-            group_thousands(&mut text);
-        } else {
-            text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
-        }
-        write!(f, "{text}{}", self.1.sign())
-    }
-}
-
-fn group_thousands(digits: &mut String) {
-    let first = usize::from(digits.starts_with('-'));
-    let mut at = digits.len();
-    while at > first + 3 {
-        at -= 3;
-        digits.insert(at, ',');
-    }
-}
+pub use figure::{Figure, Unit};
 
 /// What a scenario came to in one case.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -136,6 +25,8 @@ pub struct Line {
     pub ratio: Option<f64>,
     /// The goal for the ratio: no less than that.
     pub ratio_at_least: Option<f64>,
+    /// The goal for the ratio: no more than that.
+    pub ratio_at_most: Option<f64>,
     /// Why there are no figures.
     pub failure: Option<String>,
 }
@@ -143,27 +34,43 @@ pub struct Line {
 impl Line {
     /// A line for a rate that is held against a floor.
     pub fn of_rate(name: &'static str, case: impl Into<String>, rate: f64, floor: f64, at_least: f64) -> Self {
+        let (rate, floor) = (Figure::new("rate", rate, Unit::PerSecond), Figure::new("floor", floor, Unit::PerSecond));
+        Self { ratio_at_least: Some(at_least), ..Self::of_pair(name, case, rate, floor) }
+    }
+
+    /// A line for a figure that is held against another; its goal is still to be set.
+    pub fn of_pair(name: &'static str, case: impl Into<String>, measured: Figure, against: Figure) -> Self {
         Self {
             name,
             case: case.into(),
-            measured: vec![Figure::new("rate", rate, Unit::PerSecond)],
-            against: vec![Figure::new("floor", floor, Unit::PerSecond)],
-            ratio: Some(rate / floor),
-            ratio_at_least: Some(at_least),
-            failure: None,
+            measured: vec![measured],
+            against: vec![against],
+            ratio: Some(measured.value / against.value),
+            ..Self::default()
         }
     }
 
     /// Whether every goal is met. Without figures it is not.
     pub fn is_met(&self) -> bool {
-        let by_ratio = self.ratio_at_least.is_none_or(|least| self.ratio.is_some_and(|ratio| ratio >= least));
+        let holds = |limit: Option<f64>, fits: fn(f64, f64) -> bool| {
+            limit.is_none_or(|limit| self.ratio.is_some_and(|ratio| fits(ratio, limit)))
+        };
+        let by_ratio = holds(self.ratio_at_least, |ratio, least| ratio >= least)
+            && holds(self.ratio_at_most, |ratio, most| ratio <= most);
         self.failure.is_none() && by_ratio && self.measured.iter().all(Figure::is_met)
+    }
+
+    /// Whether there is a goal, or something failed that has one: else nothing is met or missed.
+    fn is_judged(&self) -> bool {
+        self.failure.is_some() || !self.goal().is_empty()
     }
 
     /// The goal in words, empty where there is none.
     fn goal(&self) -> String {
-        let ratio = self.ratio_at_least.map(|least| format!("ratio ≥ {least}"));
-        ratio.into_iter().chain(self.measured.iter().filter_map(Figure::goal)).collect::<Vec<_>>().join(", ")
+        let least = self.ratio_at_least.map(|least| format!("ratio ≥ {least}"));
+        let most = self.ratio_at_most.map(|most| format!("ratio ≤ {most}"));
+        let figures = self.measured.iter().filter_map(Figure::goal);
+        least.into_iter().chain(most).chain(figures).collect::<Vec<_>>().join(", ")
     }
 
     fn to_json(&self) -> Value {
@@ -175,7 +82,7 @@ impl Line {
             "figures": figures,
             "ratio": self.ratio,
             "goal": self.goal(),
-            "met": self.is_met(),
+            "met": self.is_judged().then(|| self.is_met()),
             "failure": self.failure,
         })
     }
@@ -222,7 +129,11 @@ impl fmt::Display for Report {
 fn row(line: &Line) -> [String; 6] {
     let measured = line.failure.as_ref().map_or_else(|| join(&line.measured), |failure| format!("failed: {failure}"));
     let ratio = line.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
-    let met = if line.is_met() { "met" } else { "missed" };
+    let met = match line.is_judged() {
+        true if line.is_met() => "met",
+        true => "missed",
+        false => "",
+    };
     [line.name.to_owned(), line.case.clone(), measured, ratio, line.goal(), met.to_owned()]
 }
 
@@ -246,6 +157,21 @@ mod tests {
         }
     }
 
+    fn slower(times: f64) -> Line {
+        let (now, before) =
+            (Figure::new("p99", times, Unit::Milliseconds), Figure::new("alone", 1.0, Unit::Milliseconds));
+        Line { ratio_at_most: Some(2.0), ..Line::of_pair("fairness", "", now, before) }
+    }
+
+    #[test]
+    fn what_has_no_goal_is_neither_met_nor_missed() {
+        let floor = Line { measured: vec![Figure::new("left", 7.0, Unit::Count)], ..Line::default() };
+        let report = Report { lines: vec![floor], ..Report::default() };
+        let json = &report.to_json()["scenarios"][0];
+        assert_eq!((&json["met"], &json["figures"]["left"]), (&Value::Null, &7.0.into()));
+        assert!(report.to_string().trim_end().ends_with("left 7"), "{report}");
+    }
+
     #[test]
     fn a_goal_is_met_up_to_its_very_value() {
         for (line, met) in [
@@ -254,6 +180,8 @@ mod tests {
             (latency(3.0), true),
             (latency(3.1), false),
             (Line { failure: Some("gone".to_owned()), ..latency(1.0) }, false),
+            (slower(2.0), true),
+            (slower(2.1), false),
         ] {
             assert_eq!(line.is_met(), met, "{line:?}");
         }

@@ -1,4 +1,4 @@
-//! What a scenario runs on: tables of its own, providers of the sandbox, and Postrider itself.
+//! What a scenario runs on: a database, tables of its own, and what says how far it has come.
 //!
 //! Owns their start and their end; measures nothing.
 
@@ -10,23 +10,24 @@ use std::{
 };
 
 use secrecy::SecretString;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, interval_at, sleep, timeout};
 
-use super::{BenchError, Options, Progress, Scale};
+use super::{BenchError, Options, Progress, Scale, sink::Sink};
 use crate::{
     app::App,
-    config::{self, DEFAULT_CHAIN, HttpProvider, ProviderKind, Settings, SmtpProvider, SmtpTls},
+    config::{DEFAULT_CHAIN, Settings},
     outbox::{BENCHMARK_SCHEMA, Outbox},
     sandbox::{
-        Inbox, SandboxError,
-        http::{self, HttpOptions, HttpSink},
+        Inbox,
         postgres::{Postgres, PostgresOptions},
-        smtp::{self, SmtpOptions, SmtpSink, Stage},
     },
 };
 
 /// The longest that is waited for messages to be sent.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often a long step says how far it has come.
+const TELL_EVERY: Duration = Duration::from_secs(3);
 
 /// How often it is looked whether the last outcomes are written.
 const LOOK: Duration = Duration::from_millis(2);
@@ -65,6 +66,45 @@ impl<'a> Testbed<'a> {
     /// Says what is done next.
     pub(super) fn say(&self, what: &str) {
         (self.progress)(what);
+    }
+
+    /// Does it, and says every few seconds how far it has come.
+    pub(super) fn telling<T>(
+        &self,
+        how_far: impl Fn() -> String,
+        work: impl Future<Output = T>,
+    ) -> impl Future<Output = T> {
+        // What is worth telling of is a large future.
+        let mut work = Box::pin(work);
+        async move {
+            let mut ticks = interval_at(Instant::now() + TELL_EVERY, TELL_EVERY);
+            loop {
+                tokio::select! {
+                    done = &mut work => return done,
+                    _ = ticks.tick() => self.say(&how_far()),
+                }
+            }
+        }
+    }
+
+    /// Whether it is time to say again how far a step has come that last did so then.
+    pub(super) fn is_time_to_tell(&self, last: &mut Instant) -> bool {
+        let is_time = last.elapsed() >= TELL_EVERY;
+        if is_time {
+            *last = Instant::now();
+        }
+        is_time
+    }
+
+    /// Does what lets mails arrive, and says every few seconds how many have.
+    pub(super) fn telling_mails<T>(
+        &self,
+        what: &str,
+        inbox: &Inbox,
+        work: impl Future<Output = T>,
+    ) -> impl Future<Output = T> {
+        self.say(what);
+        self.telling(move || format!("{what}: {} mails have arrived", inbox.count()), work)
     }
 
     /// Fresh tables, in a schema that nobody else has. [`Tables::remove`] must follow.
@@ -106,11 +146,17 @@ impl Tables {
         Ok(App::start(&self.with_providers(&[sink])).await?)
     }
 
-    /// Waits until so many mails have arrived in the inbox, and gives how many have.
+    /// Waits until so many mails have arrived in the inbox, for as long as any arrive, and gives how many have.
     pub(super) async fn arrival(&self, inbox: &Inbox, mails: u64) -> Result<u64, BenchError> {
-        let arrived = inbox.wait_until(|inbox| inbox.count() >= mails, PATIENCE).await;
-        arrived.map_err(|_| stalled(format!("the arrival of {mails} mails, of which {} came,", inbox.count())))?;
-        Ok(inbox.count())
+        loop {
+            let before = inbox.count();
+            if inbox.wait_until(|inbox| inbox.count() >= mails, PATIENCE).await.is_ok() {
+                return Ok(inbox.count());
+            }
+            if inbox.count() == before {
+                return Err(stalled(format!("the arrival of {mails} mails, of which {before} came,")));
+            }
+        }
     }
 
     /// Waits until so many mails have arrived in the inbox and nothing is pending.
@@ -126,10 +172,20 @@ impl Tables {
         Ok(())
     }
 
+    /// Waits for it, but not for ever.
+    pub(super) async fn in_time<T>(&self, what: &str, work: impl Future<Output = T>) -> Result<T, BenchError> {
+        timeout(PATIENCE, work).await.map_err(|_| stalled(what.to_owned()))
+    }
+
     /// Sees that each of so many messages arrived once and is settled: a figure of lost mail is worth nothing.
     pub(super) async fn check(&self, inbox: &Inbox, sent: u64) -> Result<(), BenchError> {
+        self.check_beside(0, inbox, sent).await
+    }
+
+    /// Sees to the same where so many more are settled that never came this way.
+    pub(super) async fn check_beside(&self, others: u64, inbox: &Inbox, sent: u64) -> Result<(), BenchError> {
         let counts = inbox.counts();
-        let settled = self.outbox.count_sent().await?;
+        let settled = self.outbox.count_sent().await?.saturating_sub(others);
         if (counts.mails, counts.repeats, settled) == (sent, 0, sent) {
             return Ok(());
         }
@@ -146,73 +202,4 @@ impl Tables {
 
 fn stalled(what: String) -> BenchError {
     BenchError::Stalled { what, longest: PATIENCE }
-}
-
-/// A kind of provider that is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Smtp,
-    Http,
-}
-
-impl Kind {
-    pub(super) const ALL: [Kind; 2] = [Kind::Smtp, Kind::Http];
-
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Kind::Smtp => "smtp",
-            Kind::Http => "http",
-        }
-    }
-}
-
-/// A provider of the sandbox.
-pub(super) enum Sink {
-    Smtp(String, SmtpSink),
-    Http(String, HttpSink),
-}
-
-impl Sink {
-    /// Starts one of that kind, which puts what it receives into the inbox.
-    pub(super) async fn start(kind: Kind, name: &str, inbox: &Inbox) -> Result<Self, BenchError> {
-        let (name, inbox) = (name.to_owned(), inbox.clone());
-        Ok(match kind {
-            Kind::Smtp => {
-                let options = SmtpOptions { name: name.clone(), inbox, ..SmtpOptions::default() };
-                Self::Smtp(name, SmtpSink::start(options).await?)
-            }
-            Kind::Http => {
-                let options = HttpOptions { name: name.clone(), inbox, ..HttpOptions::default() };
-                Self::Http(name, HttpSink::start(options).await?)
-            }
-        })
-    }
-
-    pub(super) fn name(&self) -> &str {
-        match self {
-            Self::Smtp(name, _) | Self::Http(name, _) => name,
-        }
-    }
-
-    /// The settings by which Postrider uses it; all but the address are the defaults.
-    pub(super) fn provider(&self) -> config::Provider {
-        config::Provider::new(match self {
-            Self::Smtp(_, sink) => {
-                let mut smtp = SmtpProvider::new(sink.address().ip().to_string());
-                smtp.port = Some(sink.address().port());
-                smtp.tls = SmtpTls::None;
-                ProviderKind::Smtp(smtp)
-            }
-            Self::Http(_, sink) => ProviderKind::Http(HttpProvider::new(sink.url())),
-        })
-    }
-
-    /// From now on it reads and says nothing: by SMTP at MAIL, so that nothing can have been sent; by HTTP after the
-    /// whole request, so that nobody can know.
-    pub(super) fn fall_silent(&self) -> Result<(), SandboxError> {
-        match self {
-            Self::Smtp(_, sink) => sink.set_fault(smtp::Fault::Silent { stage: Stage::Mail }),
-            Self::Http(_, sink) => sink.set_fault(http::Fault::Silent),
-        }
-    }
 }

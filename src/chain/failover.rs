@@ -120,7 +120,10 @@ impl Pass {
     /// Keeps an attempt, and decides whether and for whom the next provider is asked.
     fn take_in(&mut self, attempt: Attempt) -> Step {
         let verdicts = &attempt.outcome.verdicts;
-        self.offered = match attempt.left_any(Class::MessageRejected) {
+        // Where anybody's outcome is unknown nobody else is asked, not for the others either: the row can name only one
+        // provider that may have the message.
+        let ends = attempt.left_any(Class::MessageRejected) || attempt.left_any(Class::OutcomeUnknown);
+        self.offered = match ends {
             true => Vec::new(),
             false => verdicts.iter().filter(|(_, v)| v.class.asks_next()).map(|(recipient, _)| *recipient).collect(),
         };

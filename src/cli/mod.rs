@@ -32,7 +32,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the service: the gRPC API, the dispatcher and the clean-up.
+    /// Run the service: the gRPC API, the dispatcher and the clean-up, or some of them.
     Serve(serve::Serve),
     /// Create or update the tables of the outbox.
     Migrate(ConfigFile),

@@ -8,11 +8,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{ConfigFile, Exit, Failure, check_config::load};
 use crate::{
     app::{self, App, StartError},
-    config::Settings,
+    config::{Role, Roles, Settings},
     telemetry,
 };
 
-/// Run the service: the gRPC API, the dispatcher and the clean-up.
+/// Run the service: the gRPC API, the dispatcher and the clean-up, or some of them.
 #[derive(Debug, Args)]
 pub(super) struct Serve {
     #[command(flatten)]
@@ -20,11 +20,17 @@ pub(super) struct Serve {
     /// Create or update the tables first.
     #[arg(long)]
     migrate: bool,
+    /// What this process does, of api, dispatch and maintain; without it all, or what the settings say.
+    #[arg(long, value_name = "ROLE,…")]
+    roles: Option<Roles>,
 }
 
 impl Serve {
     pub(super) async fn run(&self) -> Result<Exit, Failure> {
-        let settings = load(&self.file)?;
+        let mut settings = load(&self.file)?;
+        if let Some(roles) = &self.roles {
+            settings.process.roles = roles.clone();
+        }
         let telemetry = telemetry::init(&settings.telemetry).map_err(|error| Failure::Usage(error.to_string()))?;
         settings.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let mut signals = StopSignals::new()?;
@@ -36,7 +42,8 @@ impl Serve {
                 return Ok(Exit::Done);
             }
         };
-        tracing::info!(address = %app.address(), "serving");
+        let roles: Vec<&str> = settings.process.roles.iter().map(Role::as_str).collect();
+        tracing::info!(address = %app.address(), roles = roles.join(","), "serving");
         let failed = tokio::select! {
             () = signals.received() => false,
             () = app.failed() => true,

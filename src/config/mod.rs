@@ -16,6 +16,7 @@ mod example;
 mod http_provider;
 mod policy;
 mod problem;
+mod process;
 mod provider;
 mod provider_rules;
 mod reader;
@@ -43,6 +44,7 @@ pub use dispatch::Dispatch;
 pub use http_provider::HttpProvider;
 pub use policy::Policy;
 pub use problem::SettingsErrors;
+pub use process::{Process, Role, Roles, UnknownRole};
 pub use provider::{Provider, ProviderKind};
 pub use retention::Retention;
 pub use retry::{Growth, Retry};
@@ -61,6 +63,8 @@ pub const DEFAULT_CHAIN: &str = "default";
 /// Everything that can be set.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
+    /// What this process does.
+    pub process: Process,
     /// The gRPC server.
     pub server: Server,
     /// The Postgres database.
@@ -97,6 +101,7 @@ impl Settings {
 impl Section for Settings {
     fn visit(self, v: &mut impl Visitor) -> Self {
         Self {
+            process: v.section("process", self.process),
             server: v.section("server", self.server),
             database: v.section("database", self.database),
             dispatch: v.section("dispatch", self.dispatch),

@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::{
-    DEFAULT_CHAIN, HttpProvider, Provider, ProviderKind, Settings, SmtpProvider, SmtpTls,
+    DEFAULT_CHAIN, HttpProvider, Provider, ProviderKind, Role, Settings, SmtpProvider, SmtpTls,
     certificates::read_certificates,
     problem::{Problems, nearest},
     source::same_name,
@@ -165,7 +165,13 @@ fn check_certificates(path: &str, file: Option<&Path>, problems: &mut Problems) 
 
 fn check_chains(settings: &Settings, problems: &mut Problems) {
     let default = format!("chains.{DEFAULT_CHAIN}");
-    if !settings.chains.contains_key(DEFAULT_CHAIN) && problems.is_sound(&default) && problems.is_sound("chains") {
+    // Who does not send needs no provider.
+    let sends = settings.process.roles.has(Role::Dispatch);
+    if sends
+        && !settings.chains.contains_key(DEFAULT_CHAIN)
+        && problems.is_sound(&default)
+        && problems.is_sound("chains")
+    {
         problems.add(&default, None, "missing, expected the names of providers, first the one that is asked first");
     }
     for (name, chain) in &settings.chains {

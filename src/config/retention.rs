@@ -9,8 +9,10 @@ use super::section::{Section, Visitor};
 /// How long messages are kept.
 #[derive(Clone, Debug)]
 pub struct Retention {
-    /// How long a message is kept after it was finished, 7 days by default. Longer: more disk, and status and history
-    /// can be asked for longer. An idempotency key is recognised as long as its message is kept.
+    /// How long a message is kept after it was finished, 7 days by default. Messages go by whole days (of UTC): those
+    /// accepted in a day, and finished in that or another, once the last of these days has been over for that long.
+    /// Longer: more disk, and status and history can be asked for longer. An idempotency key is recognised as long as
+    /// its message is kept.
     pub finished: Duration,
     /// How long a message that waits for a person is kept, 90 days by default.
     pub unresolved: Duration,
@@ -19,7 +21,8 @@ pub struct Retention {
     pub days_ahead: u32,
     /// How often the clean-up looks, 1 min by default.
     pub interval: Duration,
-    /// How many messages one statement of the clean-up removes at most, 1,000 by default. More: fewer statements,
+    /// How many messages or keys one statement of the clean-up removes at most, 1,000 by default; and how many messages
+    /// of a day may always be copied for the rest of it to be dropped, be they most of it. More: fewer statements,
     /// longer transactions.
     pub batch: u32,
 }

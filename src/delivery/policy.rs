@@ -109,7 +109,7 @@ pub fn next(standing: &Standing, round: &Round, policy: &RetryPolicy, now: Offse
         return Next::Person { status: Status::FailedNotRetryable, open };
     }
 
-    let round_spent = classes(round).any(Class::spends_round);
+    let round_spent = round.spends();
     let rounds = standing.rounds + u32::from(round_spent);
     let due_at = if round_spent {
         now + policy.pause_after(rounds, dice)

@@ -54,6 +54,12 @@ pub struct Round {
 }
 
 impl Round {
+    /// Whether it counts as one of those that are allowed.
+    pub fn spends(&self) -> bool {
+        let verdicts = self.attempts.iter().flat_map(|attempt| &attempt.outcome.verdicts);
+        verdicts.into_iter().any(|(_, verdict)| verdict.class.spends_round())
+    }
+
     /// The class each recipient was left with: that of the last attempt that offered it.
     pub fn last_class(&self, recipient: RecipientIndex) -> Option<Class> {
         self.attempts

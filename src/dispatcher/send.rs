@@ -209,6 +209,7 @@ impl Sender {
             round: claimed.rounds + 1,
             accepted: round.attempts.iter().any(|attempt| attempt.left_any(Class::Accepted)),
             unknown_since: first_unknown(&round),
+            round_spent: round.spends(),
             attempts: round.attempts.into_iter().skip(written).collect(),
             next,
         };
@@ -236,6 +237,7 @@ impl Sender {
             attempts: Vec::new(),
             accepted: false,
             unknown_since: None,
+            round_spent: false,
             next: Next::Person { status, open },
         };
         self.settler.settle(settlement, claimed.lane).await;

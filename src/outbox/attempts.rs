@@ -83,11 +83,6 @@ pub(super) fn accepted(attempts: &[Attempt]) -> impl Iterator<Item = RecipientIn
         .map(|(recipient, _)| *recipient)
 }
 
-/// Whether a round of these attempts counts.
-pub(super) fn spend_round(attempts: &[Attempt]) -> bool {
-    attempts.iter().flat_map(|attempt| &attempt.outcome.verdicts).any(|(_, verdict)| verdict.class.spends_round())
-}
-
 /// Recipients in one text: Postgres has no arrays of arrays of different lengths.
 pub(super) fn list(recipients: impl IntoIterator<Item = RecipientIndex>) -> String {
     recipients.into_iter().map(|recipient| recipient.0.to_string()).collect::<Vec<_>>().join(",")

@@ -105,6 +105,12 @@ impl Outbox {
         Ok(())
     }
 
+    /// Whether the database answers. One statement.
+    pub async fn ping(&self) -> Result<(), OutboxError> {
+        sqlx::query_scalar!(r#"select true as "is_there!""#).fetch_one(&self.database).await?;
+        Ok(())
+    }
+
     /// Gives the connections back. Calls made afterwards fail.
     pub async fn close(&self) {
         self.database.close().await;

@@ -148,6 +148,16 @@ impl Database {
         Ok(connection)
     }
 
+    /// Connections to the same schema that keep to what Postgres does by itself.
+    pub(super) fn plain_pool(&self, settings: &config::Database, connections: u32) -> PgPool {
+        let search_path = quoted(&settings.schema);
+        PgPoolOptions::new()
+            .max_connections(connections)
+            .acquire_timeout(settings.acquire_timeout)
+            .test_before_acquire(false)
+            .connect_lazy_with(self.options.clone().options([("search_path", search_path)]))
+    }
+
     /// A transaction of several statements, on a connection of the pool; `with` holds more settings for it, each ended
     /// by a semicolon. Dropped without [`Begun::commit`] it leaves nothing behind.
     pub(super) async fn begin(&self, with: &str) -> sqlx::Result<Begun> {

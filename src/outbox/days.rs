@@ -62,6 +62,16 @@ impl Day {
         Uuid::from_u128(ms << 80)
     }
 
+    /// Its first id, and the first that is not its own.
+    pub(super) fn ids(self) -> (Uuid, Uuid) {
+        (self.first_id(), self.plus(1).first_id())
+    }
+
+    /// As Postgres takes it.
+    pub(super) fn date(self) -> Date {
+        self.0
+    }
+
     /// The name of the day's part of a table.
     pub(super) fn table(self, parent: &str) -> String {
         let day = self.0.format(format_description!("[year][month][day]"));
@@ -72,6 +82,12 @@ impl Day {
     fn parse(parent: &str, table: &str) -> Option<Self> {
         let day = table.strip_prefix(parent)?.strip_prefix('_')?;
         Date::parse(day, format_description!("[year][month][day]")).ok().map(Self)
+    }
+}
+
+impl From<Date> for Day {
+    fn from(date: Date) -> Self {
+        Self(date)
     }
 }
 
@@ -102,7 +118,38 @@ pub(super) fn id_range(ids: &[Uuid]) -> (Uuid, Uuid) {
     (least, greatest)
 }
 
+impl DayTable {
+    /// Whether a day is all there, as part of the outbox.
+    pub(super) fn are_attached(of_day: &[&Self]) -> bool {
+        of_day.len() == TABLES.len() && of_day.iter().all(|table| table.state == DayState::Attached)
+    }
+}
+
+/// Which days have their tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DaysMade {
+    /// Whether what is accepted now, or within the hour, has a table.
+    pub is_enough: bool,
+    /// For how many days after today there are tables, without a gap.
+    pub ahead: u32,
+}
+
 impl Outbox {
+    /// Which days have their tables. Any process may ask; it is cheap.
+    pub async fn days_made(&self) -> Result<DaysMade, OutboxError> {
+        let tables = self.day_tables().await?;
+        let is_made = |day: Day| {
+            let of_day: Vec<&DayTable> = tables.iter().filter(|table| table.day == day).collect();
+            DayTable::are_attached(&of_day)
+        };
+        let now = self.clock.now();
+        let ahead = (1..).take_while(|&n| is_made(Day::of(now).plus(n))).count();
+        Ok(DaysMade {
+            is_enough: is_made(Day::of(now)) && is_made(Day::of(now + time::Duration::HOUR)),
+            ahead: u32::try_from(ahead).unwrap_or(u32::MAX),
+        })
+    }
+
     /// Makes the tables for yesterday, today and that many days ahead, where they are missing; says for how many days
     /// it did. Any number of processes may do it at once.
     ///
@@ -128,7 +175,8 @@ impl Outbox {
         Ok(made)
     }
 
-    /// The days' tables there are, oldest first.
+    /// The days' tables there are, oldest first, and of a day first that of messages: what goes first is taken out first,
+    /// and two half done days do not wait for each other.
     pub(super) async fn day_tables(&self) -> Result<Vec<DayTable>, OutboxError> {
         let rows = sqlx::query!(
             r#"
@@ -145,7 +193,7 @@ impl Outbox {
                 on pg_inherits.inhrelid = day.oid
                 and pg_inherits.inhparent = parent.oid
             where parent.oid in ('message'::regclass, 'event'::regclass)
-            order by right(day.relname, 8)
+            order by right(day.relname, 8), parent.relname desc
             "#
         )
         .fetch_all(&self.database)

@@ -18,10 +18,10 @@ impl Outbox {
     /// next, and that sending may have begun: from here on a takeover is an attempt of unknown outcome.
     ///
     /// If the lease is lost nothing is written. If the message was called off the attempts are, and nobody may be
-    /// asked. One statement; made again it writes nothing twice.
+    /// asked. One transaction; made again it writes nothing twice.
     ///
     /// Where a late outcome has told meanwhile that one of the recipients was accepted, the round ends here and the
-    /// lease with it: the attempts are settled, a second statement, and the others are due at once.
+    /// lease with it: the attempts are settled, in another transaction, and the others are due at once.
     pub async fn hand_over(
         &self,
         lease: &Lease,
@@ -38,7 +38,8 @@ impl Outbox {
         let held = self
             .database
             .repeat(|| async {
-                sqlx::query_file!(
+                let mut begun = self.begin_on(&[lease.id.as_uuid()]).await?;
+                let held = sqlx::query_file!(
                     "src/outbox/hand_over.sql",
                     lease.id.as_uuid(),
                     lease.token,
@@ -59,8 +60,10 @@ impl Outbox {
                     &columns.offered as _,
                     &columns.verdicts as _
                 )
-                .fetch_optional(&self.database)
-                .await
+                .fetch_optional(&mut begun)
+                .await?;
+                begun.commit().await?;
+                Ok(held)
             })
             .await?;
         match held {
@@ -89,11 +92,13 @@ fn cut_short(
         attempts: finished.to_vec(),
         accepted: attempts::accepted(finished).next().is_some(),
         unknown_since: attempts::unknown_since(finished),
+        // The round goes on: what comes next is still part of it.
+        round_spent: false,
         next: Next::Again {
             status: Status::RequiredResend,
             due_at: now,
             open: open.to_vec(),
-            round_spent: attempts::spend_round(finished),
+            round_spent: false,
             ask_first: Some(to.clone()),
         },
     }

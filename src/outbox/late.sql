@@ -2,7 +2,8 @@
 --
 -- Nothing newer is overwritten. But what was accepted after all is not sent again: the recipients concerned are no
 -- longer open, and a message that has none left is sent, whether it waits or another dispatcher has it: that one finds
--- its lease lost, and what it has done comes late in its turn. Answers with the messages that still exist.
+-- its lease lost, and what it has done comes late in its turn. It may never tell, so what it has begun stands in the
+-- history at once, as a takeover. Answers with the messages that still exist.
 --
 --  $1, $2    messages, and for each the recipients that were accepted
 --  $3 … $15  the attempts
@@ -16,10 +17,15 @@ unfinished as materialized (
         pending.id,
         pending.status,
         pending.open_recipients,
-        pending.rounds,
-        pending.attempts
+        pending.provider,
+        pending.begun_at,
+        pending.rounds + cut.off as rounds,
+        pending.attempts + cut.off as attempts
     from outcome
     join pending on pending.id = outcome.id
+    cross join lateral (
+        select (pending.begun_at is not null)::integer as off
+    ) as cut
     order by pending.id
     for update of pending
 ),
@@ -98,6 +104,9 @@ turned as materialized (
     select
         unfinished.id,
         unfinished.status,
+        unfinished.open_recipients,
+        unfinished.provider,
+        unfinished.begun_at,
         unfinished.rounds,
         unfinished.attempts,
         rest.still_open,
@@ -174,29 +183,73 @@ written as (
         attempts
     )
     select
-        heard.id,
-        'LATE_OUTCOME',
-        heard.started_at,
-        heard.round,
-        heard.provider,
-        heard.class,
-        heard.scope,
-        heard.code,
-        heard.detail,
-        heard.provider_message_id,
-        heard.duration_us,
-        heard.offered,
-        heard.verdicts,
-        case when turned.id is not null then 'SUCCESS_SENT'::status end,
-        case when turned.id is not null then now() end,
-        turned.rounds,
-        turned.attempts
-    from heard
-    left join turned
-        on turned.id = heard.id
-        and turned.is_sent
-        and heard.nth = heard.last_nth
-    order by heard.id, heard.nth
+        id,
+        kind,
+        at,
+        round,
+        provider,
+        class,
+        scope,
+        code,
+        detail,
+        provider_message_id,
+        duration_us,
+        offered,
+        verdicts,
+        status,
+        finished_at,
+        rounds,
+        attempts
+    from (
+        select
+            id,
+            -1 as nth,
+            'TAKEOVER'::event_kind as kind,
+            coalesce(begun_at, now()) as at,
+            case when begun_at is not null then rounds end as round,
+            provider,
+            case when begun_at is not null then 'OUTCOME_UNKNOWN'::class end as class,
+            case when begun_at is not null then 'WIRE'::scope end as scope,
+            case when begun_at is not null then 'takeover' end as code,
+            null as detail,
+            null as provider_message_id,
+            null::bigint as duration_us,
+            open_recipients as offered,
+            null::jsonb as verdicts,
+            null::status as status,
+            null::timestamptz as finished_at,
+            null::integer as rounds,
+            null::integer as attempts
+        from turned
+        where is_sent
+            and status = 'IN_PROCESS'
+        union all
+        select
+            heard.id,
+            heard.nth,
+            'LATE_OUTCOME',
+            heard.started_at,
+            heard.round,
+            heard.provider,
+            heard.class,
+            heard.scope,
+            heard.code,
+            heard.detail,
+            heard.provider_message_id,
+            heard.duration_us,
+            heard.offered,
+            heard.verdicts,
+            case when turned.id is not null then 'SUCCESS_SENT'::status end,
+            case when turned.id is not null then now() end,
+            turned.rounds,
+            turned.attempts
+        from heard
+        left join turned
+            on turned.id = heard.id
+            and turned.is_sent
+            and heard.nth = heard.last_nth
+    ) as story
+    order by id, nth
 )
 select kept.id as "id!", exists (select from heard where heard.id = kept.id) as "is_news!"
 from kept

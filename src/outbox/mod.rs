@@ -10,6 +10,7 @@ mod connect;
 mod content;
 mod database;
 mod days;
+mod detach;
 mod error;
 mod floor;
 mod hand_over;
@@ -19,10 +20,14 @@ mod lanes;
 mod lease;
 mod look;
 mod openings;
+mod overview;
 mod query;
 mod recover;
+mod remove;
 mod retention;
+mod retire;
 mod settle;
+mod tally;
 mod types;
 mod wake;
 
@@ -33,11 +38,13 @@ use database::Database;
 use lanes::Lanes;
 
 pub use claim::{ClaimRequest, Claimed, Claims, LaneClaim, LaneFound, Rest};
-pub use floor::{BENCHMARK_SCHEMA, Floor, STATEMENT_TARGET};
+pub use days::DaysMade;
+pub use floor::{BENCHMARK_SCHEMA, DayOver, Floor, Reader, STATEMENT_TARGET, SURVIVES_ONE_IN, Written};
 pub use intake::{Intake, IntakeError, Receipt};
 pub use lanes::{Lane, LaneId};
 pub use look::LaneSeen;
 pub use openings::{Delivery, Openings};
+pub use retention::{Removed, Retirement};
 pub use types::{
     Accepted, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage, OutboxError, Settled,
     Settlement,

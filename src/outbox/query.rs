@@ -56,7 +56,9 @@ impl Outbox {
         client: Option<&ClientId>,
     ) -> Result<Vec<MessageStatus>, OutboxError> {
         let uuids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
-        let rows = sqlx::query_file_as!(Row, "src/outbox/status.sql", &uuids, client.map(ClientId::as_str))
+        let (Some(first), Some(last)) = (uuids.iter().min(), uuids.iter().max()) else { return Ok(Vec::new()) };
+        let client = client.map(ClientId::as_str);
+        let rows = sqlx::query_file_as!(Row, "src/outbox/status.sql", &uuids, client, first, last)
             .fetch_all(&self.database)
             .await?;
         let mut statuses: Vec<MessageStatus> = Vec::new();

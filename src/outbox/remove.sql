@@ -1,40 +1,22 @@
--- Removes messages of one day that were kept long enough: content, history and key together.
+-- Removes messages of one day that have waited too long for a person: content, history and key together.
 --
 --  $1, $2  the first id of the day and of the next
---  $3      how long a finished message is kept
---  $4      how long one that waits for a person is kept
---  $5      how many at most of either
-with finished as materialized (
-    select message_id as id
-    from event
-    where finished_at < now() - $3::interval
-        and message_id >= $1
-        and message_id < $2
-    order by finished_at
-    limit $5
-    for update skip locked
-),
-unresolved as materialized (
-    select id
+--  $3      how long one that waits for a person is kept
+--  $4      how many at most
+with old as materialized (
+    select id, status
     from pending
-    where failed_at < now() - $4::interval
+    where failed_at < now() - $3::interval
         and id >= $1
         and id < $2
     order by failed_at
-    limit $5
+    limit $4
     for update skip locked
-),
-old as materialized (
-    select id
-    from finished
-    union all
-    select id
-    from unresolved
 ),
 gone_pending as (
     delete from pending
-    using unresolved
-    where pending.id = unresolved.id
+    using old
+    where pending.id = old.id
 ),
 gone_message as (
     delete from message
@@ -57,7 +39,12 @@ gone_key as (
     where idempotency.client = gone_message.client
         and idempotency.key = gone_message.idempotency_key
         and idempotency.message_id = gone_message.id
+),
+tallied as (
+    insert into tally (day, status, n)
+    select day_of(id), status, -count(*)
+    from old
+    group by day_of(id), status
 )
-select
-    (select count(*) from finished) as "finished!",
-    (select count(*) from unresolved) as "unresolved!"
+select count(*) as "count!"
+from old

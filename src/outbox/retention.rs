@@ -1,131 +1,125 @@
-//! Retention: what was kept long enough is removed.
+//! Retention: what was kept long enough goes, by whole days.
 //!
-//! Owns the end of messages, with their history and their key, and of the days' tables; the days are made by `days`.
+//! Owns the order in which it goes: what nobody looked at for too long, then the days that are over, then their keys,
+//! then their tables. How each of it goes is in the files beside.
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Outbox, OutboxError,
-    days::{Day, DayState, DayTable, TABLES},
-    error::has_code,
-    interval::interval,
+    days::{Day, DayTable},
+    retire::Retired,
 };
 use crate::{config, message::MessageId};
 
-impl Outbox {
-    /// Removes messages that were finished longer ago than `finished`, and those that have waited for a person longer
-    /// than `unresolved`: content, history and key of each together. Says how many.
-    ///
-    /// Works in batches, day by day, and drops the table of a day that is over and empty. Any number of processes may
-    /// do it at once.
-    pub async fn remove_finished(&self, retention: &config::Retention) -> Result<u64, OutboxError> {
-        let tables = self.day_tables().await?;
-        let now = self.clock.now();
-        // A message can be no older than its day, nor finished before it was accepted.
-        let youngest = Day::of(now - retention.finished.min(retention.unresolved));
-        let over = Day::of(now - retention.finished);
-        let mut days: Vec<Day> = tables.iter().map(|table| table.day).filter(|&day| day <= youngest).collect();
-        days.dedup();
-        let mut removed = 0;
-        for day in days {
-            removed += self.remove_day(day, retention).await?;
-            if day < over && self.is_empty(day).await? {
-                let of_day: Vec<&DayTable> = tables.iter().filter(|table| table.day == day).collect();
-                self.drop_day(day, &of_day).await?;
-            }
-        }
-        Ok(removed)
-    }
+/// Removes what is over, a turn at a time. Any number of processes may do it at once: one empties days, any trims keys.
+pub struct Retirement {
+    outbox: Outbox,
+    settings: config::Retention,
+    /// The days that were ended as far as they were over, and since when what was finished is kept of them.
+    ended: BTreeMap<Day, Day>,
+    /// What was told in the log, so that it is told once.
+    postponed: BTreeSet<Day>,
+    held_up: BTreeSet<Day>,
+}
 
-    /// Whether a message of that id, were it finished at once, would be gone by now: an unknown id that old may have
+/// What one turn of the retention did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// How many messages went because they were finished long enough ago.
+    pub finished: u64,
+    /// How many went because they had waited too long for a person.
+    pub unresolved: u64,
+    /// How many days are put off, because most of them is not over.
+    pub days_postponed: usize,
+    /// How many days are put off, because somebody holds them.
+    pub days_held_up: usize,
+}
+
+impl Outbox {
+    /// Whether a message of that id, were it finished at once, could be gone by now: an unknown id that old may have
     /// been a message.
     pub fn retention_passed(&self, id: MessageId, retention: &config::Retention) -> bool {
         id.time() + retention.finished < self.clock.now()
     }
-
-    /// Removes what was kept long enough of one day.
-    async fn remove_day(&self, day: Day, retention: &config::Retention) -> Result<u64, OutboxError> {
-        let (from, to) = (day.first_id(), day.plus(1).first_id());
-        let mut removed = 0;
-        loop {
-            let batch = self
-                .database
-                .repeat(|| async {
-                    sqlx::query_file!(
-                        "src/outbox/remove.sql",
-                        from,
-                        to,
-                        interval(retention.finished),
-                        interval(retention.unresolved),
-                        i64::from(retention.batch)
-                    )
-                    .fetch_one(&self.database)
-                    .await
-                })
-                .await?;
-            if batch.unresolved > 0 {
-                tracing::warn!(messages = batch.unresolved, "removed messages that nobody had looked at for too long");
-            }
-            let removed_now = u64::try_from(batch.finished + batch.unresolved).unwrap_or(0);
-            removed += removed_now;
-            if removed_now == 0 {
-                return Ok(removed);
-            }
-        }
-    }
-
-    /// Whether no message of a day is left.
-    async fn is_empty(&self, day: Day) -> Result<bool, OutboxError> {
-        let is_empty = sqlx::query_scalar!(
-            r#"select not exists (select from message where id >= $1 and id < $2) as "is_empty!""#,
-            day.first_id(),
-            day.plus(1).first_id()
-        );
-        Ok(is_empty.fetch_one(&self.database).await?)
-    }
-
-    /// Drops a day's tables. Steps back where somebody still reads them, or another process is at it: the next time
-    /// will do.
-    async fn drop_day(&self, day: Day, tables: &[&DayTable]) -> Result<(), OutboxError> {
-        let mut connection = self.database.connection_apart().await?;
-        let dropped = drop_tables(&mut connection, day, tables).await;
-        connection.close().await?;
-        match dropped {
-            // Lock not available; not there (any more); not attached (any more); being detached already.
-            Err(error) if has_code(&error, &["55P03", "40P01", "42P01", "42809", "55000"]) => Ok(()),
-            result => Ok(result?),
-        }
-    }
 }
 
-/// Takes a day's tables out and drops them. Taking out waits for those who read them, and lets nobody wait; it cannot
-/// be part of a transaction, so an interruption leaves a table half taken out, which the next time goes on with.
-async fn drop_tables(connection: &mut PgConnection, day: Day, tables: &[&DayTable]) -> sqlx::Result<()> {
-    let state = |parent: &str| tables.iter().find(|table| table.parent == parent).map(|table| table.state);
-    for (parent, _) in TABLES {
-        let detach = match state(parent) {
-            Some(DayState::Attached) => "concurrently",
-            Some(DayState::Detaching) => "finalize",
-            Some(DayState::Detached) | None => continue,
+impl Retirement {
+    /// By those settings.
+    pub fn new(outbox: Outbox, settings: config::Retention) -> Self {
+        let (ended, postponed, held_up) = Default::default();
+        Self { outbox, settings, ended, postponed, held_up }
+    }
+
+    /// Removes what is over by now. What somebody holds is left to the next turn.
+    ///
+    /// A day goes once it has been over for as long as finished messages are kept, and with it every message of it that
+    /// was finished before another such day began.
+    pub async fn turn(&mut self) -> Result<Removed, OutboxError> {
+        let mut removed = Removed { unresolved: self.remove_unresolved().await?, ..Removed::default() };
+        let kept_since = Day::of(self.outbox.clock.now() - self.settings.finished);
+        let mut days: BTreeMap<Day, Vec<DayTable>> = BTreeMap::new();
+        for table in self.outbox.day_tables().await?.into_iter().filter(|table| table.day < kept_since) {
+            days.entry(table.day).or_default().push(table);
+        }
+        for set in [&mut self.postponed, &mut self.held_up] {
+            set.retain(|day| days.contains_key(day));
+        }
+        // Until midnight nothing more of a day will be over, whoever ended it; but it may have lost the last that it had.
+        self.ended.retain(|_, until| *until == kept_since && removed.unresolved == 0);
+        for (day, tables) in days.into_iter().filter(|(day, _)| !self.ended.contains_key(day)).collect::<Vec<_>>() {
+            let tables: Vec<&DayTable> = tables.iter().collect();
+            removed.finished += self.end(day, kept_since, &tables).await?;
+        }
+        Ok(Removed { days_postponed: self.postponed.len(), days_held_up: self.held_up.len(), ..removed })
+    }
+
+    async fn remove_unresolved(&self) -> Result<u64, OutboxError> {
+        let removed = self.outbox.remove_unresolved(self.settings.unresolved, self.settings.batch).await?;
+        if removed > 0 {
+            tracing::warn!(messages = removed, "removed messages that nobody had looked at for too long");
+        }
+        Ok(removed)
+    }
+
+    /// Ends a day as far as it is over; says how many messages went.
+    async fn end(&mut self, day: Day, kept_since: Day, tables: &[&DayTable]) -> Result<u64, OutboxError> {
+        let retired = match DayTable::are_attached(tables) {
+            true => self.outbox.retire(day, kept_since, self.settings.batch).await?,
+            false => Retired::Nothing,
         };
-        execute(connection, format!("alter table {parent} detach partition {} {detach}", day.table(parent))).await?;
+        self.tell(day, retired);
+        let dropped = match retired {
+            Retired::Dropped(dropped) => dropped,
+            Retired::Nothing => 0,
+            Retired::Busy | Retired::HeldUp | Retired::Postponed { .. } => return Ok(0),
+        };
+        // Also where another process dropped them: it may not have come to the keys.
+        self.outbox.trim_keys(day, self.settings.batch).await?;
+        if !self.outbox.drop_if_empty(day, tables).await? {
+            self.ended.insert(day, kept_since);
+        }
+        Ok(dropped)
     }
-    // Nothing can come in any more; what came in until then is not thrown away.
-    if state("message").is_some() && !holds_nothing(connection, &day.table("message")).await? {
-        tracing::error!(table = day.table("message"), "messages came in while the table of their day was taken out");
-        return Ok(());
-    }
-    for (parent, _) in TABLES {
-        execute(connection, format!("drop table if exists {}", day.table(parent))).await?;
-    }
-    Ok(())
-}
 
-async fn holds_nothing(connection: &mut PgConnection, table: &str) -> sqlx::Result<bool> {
-    let sql = format!("select not exists (select from {table})");
-    sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(connection).await
-}
-
-async fn execute(connection: &mut PgConnection, sql: String) -> sqlx::Result<()> {
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.map(drop)
+    /// Tells in the log what keeps a day, when it begins.
+    fn tell(&mut self, day: Day, retired: Retired) {
+        let table = day.table("message");
+        let told = |days: &mut BTreeSet<Day>, is_so: bool| match is_so {
+            true => days.insert(day),
+            false => {
+                days.remove(&day);
+                false
+            }
+        };
+        if told(&mut self.held_up, retired == Retired::HeldUp) {
+            tracing::warn!(table, "somebody holds a day that is over; it is dropped later");
+        }
+        let postponed = matches!(retired, Retired::Postponed { .. });
+        if told(&mut self.postponed, postponed)
+            && let Retired::Postponed { staying, all } = retired
+        {
+            tracing::warn!(table, staying, all, "most messages of a day that is over are not; it is dropped later");
+        }
+    }
 }

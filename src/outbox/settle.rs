@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::{
     Lease, Outbox, OutboxError, Settled, Settlement,
     attempts::{self, AttemptColumns},
+    database::Begun,
     days::id_range,
 };
 use crate::delivery::{Class, Next, Status, Verdict};
@@ -17,8 +18,8 @@ use crate::delivery::{Class, Next, Status, Verdict};
 impl Outbox {
     /// Writes back a batch of outcomes, finished and not, and says, in their order, what became of each.
     ///
-    /// One statement for what went well at the first try, one for the rest; a third where a lease no longer held. Made
-    /// again after its answer was lost it writes nothing twice.
+    /// One statement for what went well at the first try, one transaction for the rest, and another where a lease no
+    /// longer held. Made again after its answer was lost it writes nothing twice.
     pub async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, OutboxError> {
         let mut held = self.settle_sent(settlements).await?;
         let rest: Vec<&Settlement> = settlements.iter().filter(|s| !held.contains(&lease_key(s.lease))).collect();
@@ -72,6 +73,19 @@ impl Outbox {
         Ok(sent.into_iter().map(|row| (row.id, row.token)).collect())
     }
 
+    /// Begins a transaction that has these messages to itself. What a statement finds written was written before it
+    /// began, and not before it had waited for others: so one made again, while the first still goes on in a server that
+    /// has not noticed the loss of its connection, would write everything twice.
+    pub(super) async fn begin_on(&self, ids: &[Uuid]) -> sqlx::Result<Begun> {
+        let mut begun = self.database.begin("").await?;
+        let mut keys: Vec<i64> = ids.iter().map(|id| key_of(*id)).collect();
+        keys.sort_unstable();
+        sqlx::query!("select pg_advisory_xact_lock(key) from unnest($1::bigint[]) as key", &keys)
+            .execute(&mut begun)
+            .await?;
+        Ok(begun)
+    }
+
     /// Settles those whose lease holds, and says which they are.
     async fn settle_held(&self, settlements: &[&Settlement]) -> Result<HashSet<(Uuid, i64)>, OutboxError> {
         let mut outcomes = OutcomeColumns::default();
@@ -88,7 +102,8 @@ impl Outbox {
         let held = self
             .database
             .repeat(|| async {
-                sqlx::query_file!(
+                let mut begun = self.begin_on(&outcomes.id).await?;
+                let held = sqlx::query_file!(
                     "src/outbox/settle.sql",
                     &outcomes.id,
                     &outcomes.token,
@@ -117,8 +132,10 @@ impl Outbox {
                     least,
                     greatest
                 )
-                .fetch_all(&self.database)
-                .await
+                .fetch_all(&mut begun)
+                .await?;
+                begun.commit().await?;
+                Ok(held)
             })
             .await?;
         Ok(held.into_iter().map(|row| (row.id, row.token)).collect())
@@ -149,7 +166,8 @@ impl Outbox {
         let rows = self
             .database
             .repeat(|| async {
-                sqlx::query_file!(
+                let mut begun = self.begin_on(&ids).await?;
+                let rows = sqlx::query_file!(
                     "src/outbox/late.sql",
                     &ids,
                     &accepted,
@@ -169,8 +187,10 @@ impl Outbox {
                     least,
                     greatest
                 )
-                .fetch_all(&self.database)
-                .await
+                .fetch_all(&mut begun)
+                .await?;
+                begun.commit().await?;
+                Ok(rows)
             })
             .await?;
         let news: HashMap<Uuid, bool> = rows.into_iter().map(|row| (row.id, row.is_news)).collect();
@@ -185,6 +205,12 @@ impl Outbox {
         }));
         Ok(())
     }
+}
+
+/// The key of a message among the advisory locks. Two messages may share one, and then wait for each other.
+fn key_of(id: Uuid) -> i64 {
+    let (_, random) = id.as_u64_pair();
+    random.cast_signed()
 }
 
 fn lease_key(lease: Lease) -> (Uuid, i64) {
@@ -221,10 +247,9 @@ impl<'a> OutcomeColumns<'a> {
         self.unknown_since.push(settlement.unknown_since);
         self.closed.push(closes(settlement));
         let (status, due_at, open, ask_first, round_spent) = match &settlement.next {
-            Next::Finished(status) => (*status, None, String::new(), None, attempts::spend_round(&settlement.attempts)),
+            Next::Finished(status) => (*status, None, String::new(), None, settlement.round_spent),
             Next::Person { status, open } => {
-                let round_spent = attempts::spend_round(&settlement.attempts);
-                (*status, None, attempts::list(open.iter().copied()), None, round_spent)
+                (*status, None, attempts::list(open.iter().copied()), None, settlement.round_spent)
             }
             Next::Again { status, due_at, open, round_spent, ask_first } => {
                 (*status, Some(*due_at), attempts::list(open.iter().copied()), ask_first.as_ref(), *round_spent)

@@ -238,7 +238,10 @@ moved as (
             else 'REQUIRED_RESEND'
         end,
         -- Called off in the meantime: the next claim sees to it at once.
-        due_at = case when after.cancel_requested then least(after.next_due_at, now()) else after.next_due_at end,
+        due_at = case
+            when after.cancel_requested and after.next_due_at is not null then least(after.next_due_at, now())
+            else after.next_due_at
+        end,
         failed_at = case when after.next_due_at is null then now() end,
         token = null,
         begun_at = null,

@@ -1,8 +1,11 @@
--- Messages with their history, a row for each line of it (one for a message that has none yet). Each look-up is by id
--- and in the message's own day.
+-- Messages with their history, a row for each line of it (one for a message that has none yet). Each look-up is by id.
 --
---  $1  the messages
---  $2  the client whose they must be; null: anybody's
+-- No other days are opened than those of the ids: the bounds are known when the statement is planned, the ids are not.
+-- So nobody who asks has to wait for a change of another day's tables, nor does it wait for him.
+--
+--  $1      the messages
+--  $2      the client whose they must be; null: anybody's
+--  $3, $4  the first and the last of the ids
 select
     message.id as "id!",
     message.client as "client!",
@@ -41,6 +44,8 @@ cross join lateral (
         recipients
     from message
     where message.id = wanted.id
+        and message.id >= $3
+        and message.id <= $4
         and ($2::text is null or message.client = $2)
     limit 1
 ) as message
@@ -59,6 +64,8 @@ left join lateral (
     select status, finished_at, rounds
     from event
     where event.message_id = wanted.id
+        and event.message_id >= $3
+        and event.message_id <= $4
         and event.status is not null
     limit 1
 ) as final on true
@@ -80,5 +87,7 @@ left join lateral (
         verdicts
     from event
     where event.message_id = wanted.id
+        and event.message_id >= $3
+        and event.message_id <= $4
 ) as history on true
 order by wanted.nth, history.ordinal

@@ -88,6 +88,8 @@ pub struct Settlement {
     pub accepted: bool,
     /// When the first attempt of unknown outcome of the round began.
     pub unknown_since: Option<OffsetDateTime>,
+    /// Whether any attempt of the round, written down or not, spends it.
+    pub round_spent: bool,
     /// What happens next.
     pub next: Next,
 }

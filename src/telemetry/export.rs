@@ -1,19 +1,25 @@
-//! The export of spans: whether there is one, how it is made, and how it ends.
+//! The export of spans and metrics: whether there is one, how it is made, and how it ends.
 //!
 //! Owns the collector's connection and the thread it lives on. Nothing here ever makes a message wait.
 
-use std::time::Duration;
+use std::{
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
 
-use opentelemetry::KeyValue;
-use opentelemetry_otlp::SpanExporter;
-use opentelemetry_sdk::{Resource, resource::EnvResourceDetector, trace::SdkTracerProvider};
+use opentelemetry::{KeyValue, global};
+use opentelemetry_otlp::{MetricExporter, SpanExporter};
+use opentelemetry_sdk::{Resource, metrics::SdkMeterProvider, resource::EnvResourceDetector, trace::SdkTracerProvider};
 use tokio::runtime::{self, Runtime};
 
 /// What OpenTelemetry's variables ask for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wish {
     /// Whether spans are exported.
-    pub(super) export: bool,
+    pub(super) spans: bool,
+    /// Whether metrics are exported.
+    pub(super) metrics: bool,
     /// Whether trace headers are read and written.
     pub(super) propagate: bool,
     /// What they ask for and do not get.
@@ -25,25 +31,41 @@ impl Wish {
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let variable = |name: &str| variable(name).map(|value| value.trim().to_lowercase()).filter(|v| !v.is_empty());
         let mut warnings = Vec::new();
-        let endpoint = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
-        let wanted = endpoint.into_iter().any(|name| variable(name).is_some())
-            && variable("OTEL_SDK_DISABLED").as_deref() != Some("true");
-        let exporters = words(variable("OTEL_TRACES_EXPORTER"), "otlp");
-        let protocol = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]
-            .into_iter()
-            .find_map(|name| variable(name).map(|value| (name, value)))
-            .filter(|(_, value)| value != "grpc");
-        let export = wanted && exporters.iter().any(|word| word == "otlp");
-        if wanted {
-            refuse("OTEL_TRACES_EXPORTER", &exporters, &["otlp", "none"], &mut warnings);
-        }
-        if let (true, Some((name, value))) = (export, &protocol) {
-            warnings.push(format!("{name}={value}: only grpc is spoken, so no spans are exported"));
-        }
+        let spans = is_wanted("TRACES", "spans", &variable, &mut warnings);
+        let metrics = is_wanted("METRICS", "metrics", &variable, &mut warnings);
         let propagators = words(variable("OTEL_PROPAGATORS"), "tracecontext");
         refuse("OTEL_PROPAGATORS", &propagators, &["tracecontext", "baggage", "none"], &mut warnings);
         let propagate = propagators.iter().any(|word| word == "tracecontext");
-        Self { export: export && protocol.is_none(), propagate, warnings }
+        Self { spans, metrics, propagate, warnings }
+    }
+
+    /// Whether anything is exported.
+    pub(super) fn export(&self) -> bool {
+        self.spans || self.metrics
+    }
+}
+
+/// Whether a signal is wanted, by the name that it has in the variables, and can be exported.
+fn is_wanted(signal: &str, what: &str, variable: &impl Fn(&str) -> Option<String>, warnings: &mut Vec<String>) -> bool {
+    let own_or_all = |name: &str| [format!("OTEL_EXPORTER_OTLP_{signal}_{name}"), format!("OTEL_EXPORTER_OTLP_{name}")];
+    let is_asked_for = own_or_all("ENDPOINT").iter().any(|name| variable(name).is_some())
+        && variable("OTEL_SDK_DISABLED").as_deref() != Some("true");
+    if !is_asked_for {
+        return false;
+    }
+    let exporter = format!("OTEL_{signal}_EXPORTER");
+    let exporters = words(variable(&exporter), "otlp");
+    refuse(&exporter, &exporters, &["otlp", "none"], warnings);
+    if !exporters.iter().any(|word| word == "otlp") {
+        return false;
+    }
+    let protocol = own_or_all("PROTOCOL").into_iter().find_map(|name| variable(&name).map(|value| (name, value)));
+    match protocol {
+        Some((name, value)) if value != "grpc" => {
+            warnings.push(format!("{name}={value}: only grpc is spoken, so no {what} are exported"));
+            false
+        }
+        _ => true,
     }
 }
 
@@ -59,7 +81,8 @@ fn refuse(name: &str, words: &[String], known: &[&str], warnings: &mut Vec<Strin
 
 /// The export under way.
 pub(super) struct Pipeline {
-    pub(super) provider: SdkTracerProvider,
+    pub(super) spans: Option<SdkTracerProvider>,
+    metrics: Option<SdkMeterProvider>,
     /// Only held.
     _runtime: OwnRuntime,
 }
@@ -79,7 +102,7 @@ impl Drop for OwnRuntime {
 
 impl Pipeline {
     /// Makes the export that the environment describes. The connection is made when the first spans are due.
-    pub(super) fn start() -> Result<Self, Box<dyn std::error::Error>> {
+    pub(super) fn start(wish: &Wish) -> Result<Self, Box<dyn std::error::Error>> {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(1)
@@ -89,16 +112,41 @@ impl Pipeline {
         let handle = runtime.handle().clone();
         let runtime = OwnRuntime(Some(runtime));
         let _inside = handle.enter();
-        let exporter = SpanExporter::builder().with_tonic().build()?;
-        let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build();
-        Ok(Self { provider, _runtime: runtime })
+        let (mut spans, mut metrics) = (None, None);
+        if wish.spans {
+            let exporter = SpanExporter::builder().with_tonic().build()?;
+            spans = Some(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build());
+        }
+        if wish.metrics {
+            let exporter = MetricExporter::builder().with_tonic().build()?;
+            let provider = SdkMeterProvider::builder().with_periodic_exporter(exporter).with_resource(resource());
+            metrics = Some(provider.build());
+        }
+        metrics.iter().for_each(|metrics| global::set_meter_provider(metrics.clone()));
+        Ok(Self { spans, metrics, _runtime: runtime })
     }
 
     /// Hands over what is left, within that time.
     fn close(self, limit: Duration) {
-        if let Err(error) = self.provider.shutdown_with_timeout(limit) {
+        let begun = Instant::now();
+        if let Some(spans) = &self.spans
+            && let Err(error) = spans.shutdown_with_timeout(limit)
+        {
             tracing::warn!(%error, "the last spans were not exported");
         }
+        if let Some(metrics) = self.metrics {
+            close_metrics(metrics, limit.saturating_sub(begun.elapsed()));
+        }
+    }
+}
+
+/// The last figures are no loss. Closing them knows no limit of its own, so it is left behind.
+fn close_metrics(metrics: SdkMeterProvider, limit: Duration) {
+    let (closed, is_closed) = mpsc::channel();
+    let closing = thread::spawn(move || closed.send(metrics.shutdown().is_ok()));
+    match is_closed.recv_timeout(limit) {
+        Ok(true) => drop(closing.join()),
+        Ok(false) | Err(_) => tracing::debug!("the last metrics were not exported"),
     }
 }
 
@@ -171,18 +219,34 @@ mod tests {
             (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "otlp")], true),
             (&[ENDPOINT, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], true),
         ] {
-            assert_eq!(wish(variables), Wish { export, propagate: true, warnings: vec![] }, "{variables:?}");
+            let wish = wish(variables);
+            assert_eq!((wish.spans, wish.propagate, wish.warnings), (export, true, vec![]), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn metrics_are_exported_by_variables_of_their_own() {
+        for (variables, export) in [
+            (&[ENDPOINT][..], true),
+            (&[("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://127.0.0.1:4317")], true),
+            (&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4317")], false),
+            (&[ENDPOINT, ("OTEL_METRICS_EXPORTER", "none")], false),
+            (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")], true),
+            (&[ENDPOINT, ("OTEL_SDK_DISABLED", "true")], false),
+        ] {
+            assert_eq!(wish(variables).metrics, export, "{variables:?}");
         }
     }
 
     #[test]
     fn what_cannot_be_honoured_is_a_warning_and_no_failure() {
         let wish = wish(&[ENDPOINT, ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"), ("OTEL_PROPAGATORS", "b3")]);
-        assert_eq!((wish.export, wish.propagate), (false, false));
+        assert_eq!((wish.export(), wish.propagate), (false, false));
         assert_eq!(
             wish.warnings,
             [
                 "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf: only grpc is spoken, so no spans are exported",
+                "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf: only grpc is spoken, so no metrics are exported",
                 "OTEL_PROPAGATORS: b3 is not supported and is ignored",
             ]
         );

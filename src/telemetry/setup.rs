@@ -42,7 +42,7 @@ pub enum InitError {
     AlreadyDone,
 }
 
-/// Sets up logs (on standard error) and the export of traces. Once a process, before anything is logged; it needs no
+/// Sets up logs (on standard error) and the export of traces and metrics. Once a process, before anything is logged; it needs no
 /// runtime.
 ///
 /// # Errors
@@ -52,16 +52,17 @@ pub enum InitError {
 pub fn init(settings: &config::Telemetry) -> Result<Guard, InitError> {
     let filter = filter(settings)?;
     let mut wish = Wish::read(|name| env::var(name).ok());
-    let pipeline = match wish.export.then(Pipeline::start).transpose() {
+    let pipeline = match wish.export().then(|| Pipeline::start(&wish)).transpose() {
         Ok(pipeline) => pipeline,
         Err(error) => {
-            wish.warnings.push(format!("no spans are exported: {error}"));
+            wish.warnings.push(format!("nothing is exported: {error}"));
             None
         }
     };
-    let traces = pipeline.as_ref().map(|pipeline| {
+    let spans = pipeline.as_ref().and_then(|pipeline| pipeline.spans.as_ref());
+    let traces = spans.map(|spans| {
         tracing_opentelemetry::layer()
-            .with_tracer(pipeline.provider.tracer("postrider"))
+            .with_tracer(spans.tracer("postrider"))
             .with_tracked_inactivity(false)
             .with_threads(false)
             .with_location(false)

@@ -3,10 +3,12 @@
 
 mod crash;
 mod database;
+mod days;
 mod drain;
 mod logs;
 mod outbox_rows;
 mod pool;
+mod roles;
 mod side_by_side;
 
 use postrider::sandbox::{

@@ -1,6 +1,9 @@
 //! The tables of the days are made ahead, by anybody, while others read.
 
-use postrider::{config, outbox::Outbox};
+use postrider::{
+    config,
+    outbox::{DaysMade, Outbox},
+};
 use sqlx::Connection;
 use tokio::task::JoinSet;
 
@@ -18,6 +21,28 @@ async fn days_are_made_once() {
     assert_eq!(db.outbox.ensure_days(5).await.unwrap(), 0);
     assert_eq!(db.count(DAYS).await, 2 * 7);
     assert_eq!(db.count("pg_class where relkind = 'r' and relispartition").await, 2 * 7);
+}
+
+#[tokio::test]
+async fn days_ahead_are_counted_up_to_the_first_that_is_missing() {
+    let db = Database::new().await;
+    let made = || async { db.outbox.days_made().await.unwrap() };
+    assert_eq!(made().await, DaysMade { is_enough: true, ahead: 2 });
+    db.outbox.ensure_days(6).await.unwrap();
+    assert_eq!(made().await.ahead, 6);
+    let third: String = db.scalar("select to_char((now() at time zone 'UTC')::date + 3, 'YYYYMMDD')").await;
+    db.execute(&format!("drop table event_{third}")).await;
+    assert_eq!(made().await, DaysMade { is_enough: true, ahead: 2 });
+    db.outbox.clock().correct(time::Duration::days(3));
+    assert_eq!(made().await, DaysMade { is_enough: false, ahead: 3 }, "today is missing");
+    db.execute(&format!("alter table message detach partition message_{third}; drop table message_{third}")).await;
+    db.outbox.ensure_days(0).await.unwrap();
+    assert_eq!(made().await, DaysMade { is_enough: true, ahead: 3 });
+    // At the end of the last day.
+    db.outbox.clock().correct(time::Duration::days(6));
+    let day_ends = db.outbox.clock().now().replace_time(time::macros::time!(23:30));
+    db.outbox.clock().correct(day_ends - time::OffsetDateTime::now_utc());
+    assert_eq!(made().await, DaysMade { is_enough: false, ahead: 0 });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

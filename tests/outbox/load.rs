@@ -81,4 +81,5 @@ async fn one_statement_counts_each_message_once_while_they_move() {
     assert_eq!(traffic.db.count("outbox").await, accepted);
     let left = traffic.db.count("pending").await;
     assert_eq!(traffic.db.count("event where status = 'SUCCESS_SENT'").await, accepted - left);
+    traffic.db.tally_is_exact().await;
 }

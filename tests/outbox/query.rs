@@ -74,7 +74,11 @@ async fn the_number_of_statements_does_not_grow_with_the_messages() {
             .map(|(nth, one)| settlement(one, 1, vec![attempt("primary", &[class(nth)])]))
             .collect();
         db.outbox.settle(&settlements).await.unwrap();
-        assert!((1..=2).contains(&statements.take()), "settle of {count}: one for what went well, one for the rest");
+        let taken = statements.take();
+        assert!(
+            taken <= 4,
+            "settle of {count}: {taken}, one for what went well and a transaction of three for the rest"
+        );
         assert_eq!(db.outbox.status(&ids, None).await.unwrap().len(), count);
         assert_eq!(statements.take(), 1, "status of {count}");
     }
@@ -115,4 +119,35 @@ async fn the_history_of_a_message_is_told_in_its_order() {
     let kinds: Vec<EventKind> = status.events.iter().map(|event| event.kind).collect();
     assert_eq!(kinds, [EventKind::Takeover, EventKind::Attempt]);
     assert_eq!((status.chain, status.provider, status.due_at), (None, None, None), "it waits for nothing");
+}
+
+#[tokio::test]
+async fn a_status_opens_the_days_of_its_messages_and_no_other() {
+    let db = Database::new().await;
+    db.outbox.ensure_days(100).await.unwrap();
+    let mut ids = Draft::default().accept(&db.outbox, 2).await;
+    ids.push(Draft { age: super::DAY, ..Draft::default() }.accept(&db.outbox, 1).await[0]);
+    let tomorrow = MessageId::new_at(db.outbox.clock().now() + super::DAY);
+    // Whoever opens a table must not wait for it.
+    db.execute("do $$ begin execute format('alter database %I set lock_timeout = 1', current_database()); end $$")
+        .await;
+    let hasty = db.another_process().await;
+    let mut hold = db.sql.begin().await.unwrap();
+    let all_but_theirs = "do $$
+        declare
+            leaf record;
+        begin
+            for leaf in
+                select relname from pg_class
+                where relispartition and relkind = 'r'
+                    and right(relname, 8)::date not in (current_date, current_date - 1)
+            loop
+                execute format('lock table %I in access exclusive mode', leaf.relname);
+            end loop;
+        end $$";
+    sqlx::raw_sql("set local lock_timeout = 0; set local time zone 'UTC'").execute(&mut *hold).await.unwrap();
+    sqlx::raw_sql(all_but_theirs).execute(&mut *hold).await.unwrap();
+    assert_eq!(hasty.status(&ids, None).await.unwrap().len(), 3);
+    let error = hasty.status(&[ids[0], tomorrow], None).await.unwrap_err();
+    assert!(error.to_string().contains("55P03"), "{error}");
 }

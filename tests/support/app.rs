@@ -27,12 +27,13 @@ impl TestApp {
         Self { caller: Caller::at(format!("http://{}", app.address())), app: Some(app), database }
     }
 
-    /// Stops it, and checks that it left nothing taken.
+    /// Stops it, and checks that it left nothing taken and that the counts are right.
     pub async fn finish(mut self) {
         if let Some(app) = self.app.take() {
             app.stop().await;
         }
         assert_eq!(self.database.count("pending where status = 'IN_PROCESS'").await, 0, "messages were left taken");
+        self.database.tally_is_exact().await;
     }
 }
 

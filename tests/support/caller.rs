@@ -34,7 +34,13 @@ impl Caller {
 
     /// Whether the service says that it is ready.
     pub async fn is_ready(&self) -> bool {
-        let answer = self.health.clone().check(HealthCheckRequest::default()).await.expect("health is always told");
+        self.is_serving("").await
+    }
+
+    /// Whether it says so of that part of it.
+    pub async fn is_serving(&self, part: &str) -> bool {
+        let request = HealthCheckRequest { service: part.to_owned() };
+        let answer = self.health.clone().check(request).await.expect("health is always told");
         answer.into_inner().status() == ServingStatus::Serving
     }
 

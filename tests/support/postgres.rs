@@ -41,7 +41,20 @@ impl Database {
         let server = server();
         let name = server.unique_name();
         server.create_database(&name, Some(&server.template)).await;
-        let options = server.options.clone().database(&name);
+        Self::at(server.options.clone().database(&name)).await
+    }
+
+    /// A fresh one on a server that no other test uses: for what depends on everybody's transactions.
+    pub async fn on(server: &Postgres) -> Self {
+        server.create_database("postrider_test").await.expect("a database for the test");
+        let options = PgConnectOptions::from_str(&server.url("postrider_test")).expect("a URL");
+        let database = Self::at(options).await;
+        database.outbox.migrate().await.expect("the migrations");
+        database.outbox.ensure_days(2).await.expect("the tables of the days");
+        database
+    }
+
+    async fn at(options: PgConnectOptions) -> Self {
         let settings = config::Database::default();
         let url = SecretString::from(options.to_url_lossy().to_string());
         let outbox = Outbox::connect(&settings, &url).await.expect("the test's database can be reached");
@@ -82,6 +95,26 @@ impl Database {
         self.outbox.close().await;
         self.sessions_ended().await;
         self.scalar("select deadlocks from pg_stat_database where datname = current_database()").await
+    }
+
+    /// Checks that the tally says how many messages of each day there are in each status, however it is asked.
+    pub async fn tally_is_exact(&self) {
+        let wrong: Option<Vec<String>> = self
+            .scalar(
+                "with counted as (
+                    select day_of(id) as day, status, count(*) as n from outbox group by day_of(id), status
+                ),
+                added as (
+                    select day, status, sum(n) as n from tally group by day, status having sum(n) <> 0
+                )
+                select array_agg(concat_ws(' ', day, status, counted.n, 'are there, the sum is', tallied.n, added.n))
+                from counted
+                full join tally_sum() as tallied using (day, status)
+                full join added using (day, status)
+                where counted.n is distinct from tallied.n or counted.n is distinct from added.n",
+            )
+            .await;
+        assert_eq!(wrong, None, "the tally is wrong");
     }
 
     /// How many rows there are.

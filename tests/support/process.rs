@@ -35,12 +35,22 @@ impl Process {
         Self::start_at(database.url.expose_secret(), setup).await
     }
 
+    /// `postrider serve` on that database, with the tables that it has.
+    pub async fn start_as_is(database: &Database, setup: &Setup) -> Self {
+        Self::run(database.url.expose_secret(), setup, &["serve"]).await
+    }
+
     /// On the database at that URL.
     pub async fn start_at(database_url: &str, setup: &Setup) -> Self {
+        Self::run(database_url, setup, &["serve", "--migrate"]).await
+    }
+
+    async fn run(database_url: &str, setup: &Setup, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("postrider.toml");
         setup.write(database_url, &file);
-        let mut command = postrider(["serve".as_ref(), "--migrate".as_ref(), "--config".as_ref(), file.as_os_str()]);
+        let mut command = postrider(arguments);
+        command.arg("--config").arg(&file);
         let mut child = command.current_dir(folder.path()).stdout(Stdio::null()).spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
         let (publish, log) = watch::channel(String::new());

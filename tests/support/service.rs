@@ -59,6 +59,7 @@ async fn start(database: Arc<Database>, outbox: Outbox, change: impl FnOnce(&mut
         retention: settings.retention.clone(),
     });
     let readiness = api.readiness();
+    readiness.set_serving().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel::<()>();

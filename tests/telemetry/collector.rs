@@ -8,11 +8,18 @@ use std::{
 };
 
 use opentelemetry_proto::tonic::{
-    collector::trace::v1::{
-        ExportTraceServiceRequest, ExportTraceServiceResponse,
-        trace_service_server::{TraceService, TraceServiceServer},
+    collector::{
+        metrics::v1::{
+            ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+            metrics_service_server::{MetricsService, MetricsServiceServer},
+        },
+        trace::v1::{
+            ExportTraceServiceRequest, ExportTraceServiceResponse,
+            trace_service_server::{TraceService, TraceServiceServer},
+        },
     },
     common::v1::{KeyValue, any_value},
+    metrics::v1::{Metric, ResourceMetrics, metric, number_data_point},
     trace::v1::{ResourceSpans, Span},
 };
 use tokio::net::TcpListener;
@@ -21,9 +28,26 @@ use tonic::{Request, Response, Status, codec::CompressionEncoding, transport::Se
 
 /// What has arrived.
 #[derive(Clone, Default)]
-pub struct Received(Arc<Mutex<Vec<ResourceSpans>>>);
+pub struct Received(Arc<Mutex<Vec<ResourceSpans>>>, Arc<Mutex<Vec<ResourceMetrics>>>);
 
 impl Received {
+    /// The last values of a gauge, each with the texts of its attributes.
+    pub fn gauge(&self, name: &str) -> Vec<(Vec<String>, i64)> {
+        let received = self.1.lock().unwrap();
+        let metrics = received.iter().flat_map(|of| &of.scope_metrics).flat_map(|of| &of.metrics);
+        let last: Option<&Metric> = metrics.filter(|metric| metric.name == name).last();
+        let Some(metric::Data::Gauge(gauge)) = last.and_then(|metric| metric.data.as_ref()) else { return Vec::new() };
+        let values = gauge.data_points.iter().map(|point| {
+            let keys: Vec<&str> = point.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
+            let texts = keys.iter().filter_map(|key| attribute(&point.attributes, key)).collect();
+            match point.value {
+                Some(number_data_point::Value::AsInt(value)) => (texts, value),
+                other => panic!("{name} is {other:?}"),
+            }
+        });
+        values.collect()
+    }
+
     /// Every span, in no order that means something.
     pub fn spans(&self) -> Vec<Span> {
         let received = self.0.lock().unwrap();
@@ -71,13 +95,25 @@ impl TraceService for Received {
     }
 }
 
+#[tonic::async_trait]
+impl MetricsService for Received {
+    async fn export(
+        &self,
+        request: Request<ExportMetricsServiceRequest>,
+    ) -> Result<Response<ExportMetricsServiceResponse>, Status> {
+        self.1.lock().unwrap().extend(request.into_inner().resource_metrics);
+        Ok(Response::new(ExportMetricsServiceResponse { partial_success: None }))
+    }
+}
+
 /// Starts a collector.
 pub async fn start() -> (SocketAddr, Received) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let received = Received::default();
     let service = TraceServiceServer::new(received.clone()).accept_compressed(CompressionEncoding::Gzip);
-    let server = Server::builder().add_service(service);
+    let metrics = MetricsServiceServer::new(received.clone()).accept_compressed(CompressionEncoding::Gzip);
+    let server = Server::builder().add_service(service).add_service(metrics);
     tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
     (address, received)
 }

@@ -5,6 +5,7 @@
 pub(super) mod grpc;
 mod sends;
 pub(super) mod statements;
+pub(super) mod writes;
 
 use self::{
     grpc::{BareServer, Work},
@@ -14,7 +15,8 @@ use super::{
     BenchError,
     figures::{median, rate},
     load::Callers,
-    testbed::{Kind, Sink, Tables, Testbed},
+    sink::{Kind, Sink},
+    testbed::{Tables, Testbed},
 };
 use crate::sandbox::{Inbox, inbox::Keep};
 
@@ -25,7 +27,8 @@ pub(super) async fn echo(testbed: &Testbed<'_>) -> Result<f64, BenchError> {
     let callers = Callers::connect(server.address(), scale.callers).await?;
     callers.send(0..scale.messages.div_ceil(10)).await?;
     let mut rates = Vec::new();
-    for _ in 0..scale.repeats {
+    for nth in 1..=scale.repeats {
+        testbed.say(&format!("the floor of gRPC, {nth} of {}", scale.repeats));
         rates.push(rate(scale.messages, callers.send(0..scale.messages).await?));
     }
     middle(&rates)
@@ -43,7 +46,8 @@ async fn measure_statements(testbed: &Testbed<'_>, tables: &Tables) -> Result<Ra
     let scale = testbed.scale;
     statements::measure(&tables.outbox, scale.messages.div_ceil(10)).await?;
     let mut all = Vec::new();
-    for _ in 0..scale.repeats {
+    for nth in 1..=scale.repeats {
+        testbed.say(&format!("the floor of statements, {nth} of {}", scale.repeats));
         all.push(statements::measure(&tables.outbox, scale.messages).await?);
     }
     let of = |step: fn(&Rates) -> f64| middle(&all.iter().map(step).collect::<Vec<_>>());
@@ -55,7 +59,8 @@ pub(super) async fn send(testbed: &Testbed<'_>, kind: Kind) -> Result<f64, Bench
     let scale = testbed.scale;
     let sink = Sink::start(kind, kind.as_str(), &Inbox::new(Keep::COUNTS)).await?;
     let mut rates = Vec::new();
-    for _ in 0..scale.repeats {
+    for nth in 1..=scale.repeats {
+        testbed.say(&format!("the floor of sends, {nth} of {}", scale.repeats));
         rates.push(sends::measure(&sink, scale.messages).await?);
     }
     middle(&rates)

@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
-    bench::{BenchError, figures::rate, mail, testbed::Sink},
+    bench::{BenchError, figures::rate, mail, sink::Sink},
     delivery::Class,
     message::RecipientIndex,
     provider::{Provider, Submission, registry},

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How many messages one statement is about, as many as Postrider's own by default.
-const BATCH: usize = 100;
+pub(in crate::bench) const BATCH: usize = 100;
 
 /// How many clients there are at once.
 const CLIENTS: usize = 2;
@@ -77,7 +77,8 @@ pub(in crate::bench) async fn accept(outbox: &Outbox, numbers: std::ops::Range<u
     Ok(began.elapsed())
 }
 
-async fn claim(outbox: Outbox, claimed: Arc<Mutex<Vec<Claimed>>>, messages: u64) -> Result<(), BenchError> {
+/// One batch of whatever is due.
+pub(in crate::bench) async fn claim_request(outbox: &Outbox) -> Result<ClaimRequest, BenchError> {
     let from_beginning = |seen: LaneSeen| LaneClaim {
         lane: seen.lane.id,
         chain: seen.lane.chain,
@@ -85,14 +86,18 @@ async fn claim(outbox: Outbox, claimed: Arc<Mutex<Vec<Claimed>>>, messages: u64)
         since: None,
         limit: BATCH,
     };
-    let request = ClaimRequest {
+    Ok(ClaimRequest {
         lanes: outbox.look().await?.into_iter().map(from_beginning).collect(),
         limit: BATCH,
         lease: Duration::from_secs(600),
         max_rounds: 10,
         idempotent: Vec::new(),
         takes_over: true,
-    };
+    })
+}
+
+async fn claim(outbox: Outbox, claimed: Arc<Mutex<Vec<Claimed>>>, messages: u64) -> Result<(), BenchError> {
+    let request = claim_request(&outbox).await?;
     loop {
         let batch = outbox.claim(&request).await?.messages;
         let ids: Vec<MessageId> = batch.iter().map(|claimed| claimed.lease.id).collect();
@@ -139,6 +144,7 @@ fn settlement(claimed: &Claimed, outbox: &Outbox) -> Settlement {
         attempts: vec![attempt],
         accepted: true,
         unknown_since: None,
+        round_spent: true,
         next: Next::Finished(Status::SuccessSent),
     }
 }

@@ -10,7 +10,8 @@ use crate::{
         BenchError, Figure, Line, Unit,
         figures::{chained, rate},
         floor,
-        testbed::{Kind, Sink, Tables, Testbed},
+        sink::{Kind, Sink},
+        testbed::{Tables, Testbed},
     },
     sandbox::{Inbox, inbox::Keep},
 };
@@ -19,7 +20,8 @@ const AT_LEAST: f64 = 0.8;
 
 pub(super) async fn run(testbed: &Testbed<'_>) -> Result<Vec<Line>, BenchError> {
     let tables = testbed.tables().await?;
-    let drained = drain(testbed, &tables).await;
+    let inbox = Inbox::new(Keep::COUNTS);
+    let drained = testbed.telling_mails("drain: smtp", &inbox, drain(testbed, &tables, &inbox)).await;
     tables.remove().await?;
     let drained = drained?;
 
@@ -36,18 +38,17 @@ pub(super) async fn run(testbed: &Testbed<'_>) -> Result<Vec<Line>, BenchError> 
     Ok(vec![line])
 }
 
-async fn drain(testbed: &Testbed<'_>, tables: &Tables) -> Result<f64, BenchError> {
+async fn drain(testbed: &Testbed<'_>, tables: &Tables, inbox: &Inbox) -> Result<f64, BenchError> {
     let backlog = testbed.scale.messages;
     floor::statements::accept(&tables.outbox, 0..backlog).await?;
 
-    let inbox = Inbox::new(Keep::COUNTS);
-    let sink = Sink::start(Kind::Smtp, "smtp", &inbox).await?;
+    let sink = Sink::start(Kind::Smtp, "smtp", inbox).await?;
     let app = tables.start(&sink).await?;
-    let counted_from = tables.arrival(&inbox, backlog / 10).await?;
+    let counted_from = tables.arrival(inbox, backlog / 10).await?;
     let began = Instant::now();
-    tables.all_sent(&inbox, backlog).await?;
+    tables.all_sent(inbox, backlog).await?;
     let time = began.elapsed();
     app.stop().await;
-    tables.check(&inbox, backlog).await?;
+    tables.check(inbox, backlog).await?;
     Ok(rate(backlog - counted_from, time))
 }

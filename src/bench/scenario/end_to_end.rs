@@ -2,37 +2,51 @@
 //!
 //! Owns the sum: the steps share the same cores, so their times add.
 
-use tokio::time::Instant;
-
 use super::Scenario;
 use crate::{
+    app::App,
     bench::{
         BenchError, Figure, Line, Unit,
-        figures::{chained, median, rate},
+        cost::{Cost, dead_rows},
+        figures::{chained, median},
         floor,
-        load::Callers,
-        testbed::{Kind, Sink, Tables, Testbed},
+        load::{Callers, Load},
+        sink::{Kind, Sink},
+        testbed::{Tables, Testbed},
     },
+    config::Settings,
     sandbox::{Inbox, inbox::Keep},
 };
 
 const AT_LEAST: f64 = 0.7;
 
+/// A case: the provider, and what is set otherwise than by default.
+struct Case {
+    name: &'static str,
+    kind: Kind,
+    change: fn(&mut Settings),
+}
+
+const CASES: [Case; 3] = [
+    Case { name: "smtp", kind: Kind::Smtp, change: |_| {} },
+    Case { name: "smtp, without express", kind: Kind::Smtp, change: |settings| settings.dispatch.express = false },
+    Case { name: "http", kind: Kind::Http, change: |_| {} },
+];
+
 pub(super) async fn run(testbed: &Testbed<'_>) -> Result<Vec<Line>, BenchError> {
     let mut lines = Vec::new();
-    for kind in Kind::ALL {
-        testbed.say(&format!("end-to-end: {}", kind.as_str()));
+    for case in CASES {
         let tables = testbed.tables().await?;
-        let measured = measure(testbed, &tables, kind).await;
+        let measured = measure(testbed, &tables, &case).await;
         tables.remove().await?;
         let measured = measured?;
 
-        testbed.say(&format!("end-to-end: {}, the floors", kind.as_str()));
+        testbed.say(&format!("end-to-end: {}, the floors", case.name));
         let (echo, statements) = (floor::echo(testbed).await?, floor::statements(testbed).await?);
-        let send = floor::send(testbed, kind).await?;
+        let send = floor::send(testbed, case.kind).await?;
         let together = chained(&[echo, statements.accept, statements.claim, statements.settle, send]);
-        let mut line = Line::of_rate(Scenario::EndToEnd.as_str(), kind.as_str(), measured.rate, together, AT_LEAST);
-        line.measured.push(Figure::new("wal_a_message", measured.wal_bytes, Unit::Bytes));
+        let mut line = Line::of_rate(Scenario::EndToEnd.as_str(), case.name, measured.rate, together, AT_LEAST);
+        line.measured.extend(measured.cost);
         line.against.extend([
             Figure::new("echo", echo, Unit::PerSecond),
             Figure::new("accept", statements.accept, Unit::PerSecond),
@@ -47,36 +61,36 @@ pub(super) async fn run(testbed: &Testbed<'_>) -> Result<Vec<Line>, BenchError> 
 
 struct Measured {
     rate: f64,
-    wal_bytes: f64,
+    cost: Vec<Figure>,
 }
 
-async fn measure(testbed: &Testbed<'_>, tables: &Tables, kind: Kind) -> Result<Measured, BenchError> {
+async fn measure(testbed: &Testbed<'_>, tables: &Tables, case: &Case) -> Result<Measured, BenchError> {
     let scale = testbed.scale;
     let inbox = Inbox::new(Keep::COUNTS);
-    let sink = Sink::start(kind, kind.as_str(), &inbox).await?;
-    let app = tables.start(&sink).await?;
-    let callers = Callers::connect(app.address(), scale.callers).await?;
+    let sink = Sink::start(case.kind, case.kind.as_str(), &inbox).await?;
+    let mut settings = tables.with_providers(&[&sink]);
+    (case.change)(&mut settings);
+    let app = App::start(&settings).await?;
+    let load = Load { callers: Callers::connect(app.address(), scale.callers).await?, tables, inbox: &inbox };
 
-    let mut sent = scale.messages.div_ceil(10);
-    callers.send(0..sent).await?;
-    tables.all_sent(&inbox, sent).await?;
-
-    let (mut rates, mut wal) = (Vec::new(), Vec::new());
-    for _ in 0..scale.repeats {
-        let wal_before = tables.outbox.wal_bytes().await?;
-        let began = Instant::now();
-        callers.send(sent..sent + scale.messages).await?;
-        sent += scale.messages;
-        tables.all_sent(&inbox, sent).await?;
-        rates.push(rate(scale.messages, began.elapsed()));
-        let written = tables.outbox.wal_bytes().await? - wal_before;
-        #[allow(clippy::cast_precision_loss)]
-        wal.push(written as f64 / scale.messages as f64);
-    }
-    app.stop().await;
-    tables.check(&inbox, sent).await?;
-    let (Some(rate), Some(wal_bytes)) = (median(&rates), median(&wal)) else {
-        return Err(BenchError::TooFew("repeats"));
+    let what = format!("end-to-end: {}", case.name);
+    let warm = scale.messages.div_ceil(10);
+    let rates = async {
+        load.send(0..warm).await?;
+        let cost = Cost::begin(&tables.outbox).await?;
+        let mut rates = Vec::new();
+        for nth in 0..u64::from(scale.repeats) {
+            let first = warm + nth * scale.messages;
+            rates.push(load.send(first..first + scale.messages).await?);
+        }
+        let sent = scale.messages * u64::from(scale.repeats);
+        Ok::<_, BenchError>((rates, cost.of_each(&tables.outbox, sent).await?))
     };
-    Ok(Measured { rate, wal_bytes })
+    let (rates, cost) = testbed.telling_mails(&what, &inbox, rates).await?;
+    app.stop().await;
+    let sent = warm + scale.messages * u64::from(scale.repeats);
+    tables.check(&inbox, sent).await?;
+    let mut cost = cost.to_vec();
+    cost.push(dead_rows(&tables.outbox, sent).await?);
+    Ok(Measured { rate: median(&rates).ok_or(BenchError::TooFew("repeats"))?, cost })
 }

@@ -8,7 +8,6 @@ use std::{collections::HashMap, time::Duration};
 
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
 
 use super::{
     Scenario,
@@ -19,8 +18,9 @@ use crate::{
     bench::{
         BenchError, Figure, Line, Unit,
         figures::{median, milliseconds},
-        load::{Answered, Callers},
-        testbed::{Kind, Sink, Tables, Testbed},
+        load::{Answered, Callers, Load},
+        sink::{Kind, Sink},
+        testbed::{Tables, Testbed},
     },
     config::{ProviderKind, Settings},
     delivery::ProviderName,
@@ -43,43 +43,42 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// How often it is looked whether the circuit is open.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// More numbers than any load uses up.
-const ENDLESS: u64 = 1 << 40;
-
 pub(super) async fn run(testbed: &Testbed<'_>) -> Result<Vec<Line>, BenchError> {
     let mut lines = Vec::new();
     for kind in Kind::ALL {
-        testbed.say(&format!("failover: {} falls silent", kind.as_str()));
         let tables = testbed.tables().await?;
-        let line = measure(testbed, &tables, kind).await;
+        let inbox = Inbox::new(LISTED);
+        let what = format!("failover: {} falls silent", kind.as_str());
+        let line = testbed.telling_mails(&what, &inbox, measure(testbed, &tables, &inbox, kind)).await;
         tables.remove().await?;
         lines.push(line?);
     }
     Ok(lines)
 }
 
-async fn measure(testbed: &Testbed<'_>, tables: &Tables, kind: Kind) -> Result<Line, BenchError> {
+async fn measure(testbed: &Testbed<'_>, tables: &Tables, inbox: &Inbox, kind: Kind) -> Result<Line, BenchError> {
     let scale = testbed.scale;
-    let inbox = Inbox::new(LISTED);
-    let primary = Sink::start(kind, PRIMARY, &inbox).await?;
-    let backup = Sink::start(Kind::Smtp, BACKUP, &inbox).await?;
+    let primary = Sink::start(kind, PRIMARY, inbox).await?;
+    let backup = Sink::start(Kind::Smtp, BACKUP, inbox).await?;
 
     let app = App::start(&impatient(testbed, tables.with_providers(&[&primary, &backup]))).await?;
-    let outage = load(testbed, &app, 0, fall_silent(testbed, tables, &app, &primary, &inbox)).await?;
-    let times = outage.meanwhile?;
-    let sent = outage.answers.len() as u64;
-    tables.all_sent(&inbox, sent).await?;
+    let load_on_both = load(testbed, &app, tables, inbox).await?;
+    let silence = fall_silent(testbed, tables, &app, &primary, inbox);
+    let outage = load_on_both.send_while(scale.failover_rate, 0, silence).await?;
+    let (times, sent) = (outage.meanwhile?, outage.end);
+    tables.all_sent(inbox, sent).await?;
     app.stop().await;
 
     // The same load without the failed provider: what mail takes at the second provider anyway.
     let app = App::start(&tables.with_providers(&[&backup])).await?;
-    let alone = load(testbed, &app, sent, sleep(scale.failover_phase)).await?;
-    let sent = sent + alone.answers.len() as u64;
-    tables.all_sent(&inbox, sent).await?;
+    let load_on_one = load(testbed, &app, tables, inbox).await?;
+    let alone = load_on_one.send_while(scale.failover_rate, sent, sleep(scale.failover_phase)).await?;
+    let sent = alone.end;
+    tables.all_sent(inbox, sent).await?;
     app.stop().await;
-    tables.check(&inbox, sent).await?;
+    tables.check(inbox, sent).await?;
 
-    let arrivals = arrivals(&inbox, 0..sent);
+    let arrivals = arrivals(inbox, 0..sent);
     let (until_free, unaffected) = until_free(&outage.answers, &arrivals, &times);
     let (Some(with), Some(without)) =
         (median(&delays(&unaffected, &arrivals)), median(&delays(&alone.answers, &arrivals)))
@@ -123,28 +122,14 @@ fn impatient(testbed: &Testbed<'_>, mut settings: Settings) -> Settings {
     settings
 }
 
-struct Loaded<T> {
-    answers: Vec<Answered>,
-    meanwhile: T,
-}
-
-/// Calls at the rate of the scale until the other has ended.
-async fn load<T>(
+/// Callers whose mails arrive in the inbox.
+async fn load<'a>(
     testbed: &Testbed<'_>,
     app: &App,
-    first: u64,
-    meanwhile: impl Future<Output = T>,
-) -> Result<Loaded<T>, BenchError> {
-    let callers = Callers::connect(app.address(), testbed.scale.callers).await?;
-    let stop = CancellationToken::new();
-    let calls = callers.send_at(testbed.scale.failover_rate, first..first + ENDLESS, &stop);
-    let until = async {
-        let meanwhile = meanwhile.await;
-        stop.cancel();
-        meanwhile
-    };
-    let (answers, meanwhile) = tokio::join!(calls, until);
-    Ok(Loaded { answers: answers?, meanwhile })
+    tables: &'a Tables,
+    inbox: &'a Inbox,
+) -> Result<Load<'a>, BenchError> {
+    Ok(Load { callers: Callers::connect(app.address(), testbed.scale.callers).await?, tables, inbox })
 }
 
 /// When what happened.

@@ -1,0 +1,41 @@
+//! What `grpc.health.v1` is told: whether this process can do its part.
+//!
+//! Owns what follows from the database and the days; they are looked at by others.
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::maintenance::FEW_DAYS;
+use crate::{
+    api::{Readiness, Standing},
+    outbox::DaysMade,
+};
+
+/// What is looked at.
+#[derive(Clone)]
+pub(super) struct Signs {
+    /// Whether the database is there.
+    pub(super) database: watch::Receiver<bool>,
+    /// Which days have their tables.
+    pub(super) days: watch::Receiver<DaysMade>,
+}
+
+impl Signs {
+    fn standing(&mut self) -> Standing {
+        let days = *self.days.borrow_and_update();
+        let database = *self.database.borrow_and_update();
+        Standing { database, days: days.is_enough, days_ahead: days.ahead >= FEW_DAYS }
+    }
+}
+
+/// Says how it stands, until the service stops.
+pub(super) async fn follow(mut signs: Signs, readiness: Readiness, stop: CancellationToken) {
+    loop {
+        readiness.set(signs.standing()).await;
+        tokio::select! {
+            changed = signs.database.changed() => if changed.is_err() { return },
+            changed = signs.days.changed() => if changed.is_err() { return },
+            () = stop.cancelled() => return,
+        }
+    }
+}
