@@ -69,7 +69,7 @@ async fn plans_made_while_the_tables_were_empty_do_no_harm() {
     let outbox = Outbox::connect(&settings, &db.url).await.unwrap();
     // Postgres thinks of keeping a plan for all times after it has made it five times.
     for _ in 0..7 {
-        assert!(claim(outbox, 100).await.is_empty());
+        assert!(claim(&outbox, 100).await.is_empty());
         outbox.contents(&[]).await.unwrap();
         outbox.status(&[], None).await.unwrap();
     }
