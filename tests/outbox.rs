@@ -25,7 +25,7 @@ use postrider::{
         ClientId, Email, EmailAddress, Mailbox, Message, MessageId, Priority, RecipientIndex, TraceContext,
         UnknownOutcome,
     },
-    outbox::{Accepted, ClaimRequest, Claimed, IdempotencyKey, NewMessage, Outbox, Settlement},
+    outbox::{Accepted, ClaimRequest, Claimed, IdempotencyKey, LaneClaim, LaneSeen, NewMessage, Outbox, Settlement},
 };
 use time::OffsetDateTime;
 
@@ -120,9 +120,18 @@ impl Draft {
     }
 }
 
-fn request(limit: usize) -> ClaimRequest {
+/// Asks every lane of a chain for as many, from its beginning.
+async fn request_of(outbox: &Outbox, chain: &str, provider: &str, limit: usize) -> ClaimRequest {
+    let seen = outbox.look().await.unwrap().into_iter().filter(|seen| seen.lane.chain == chain);
+    let from_beginning = |seen: LaneSeen| LaneClaim {
+        lane: seen.lane.id,
+        chain: seen.lane.chain,
+        provider: ProviderName::new(provider),
+        since: None,
+        limit,
+    };
     ClaimRequest {
-        chains: BTreeMap::from([("default".to_owned(), ProviderName::new("primary"))]),
+        lanes: seen.map(from_beginning).collect(),
         limit,
         lease: 30 * SECOND,
         max_rounds: 3,
@@ -131,10 +140,19 @@ fn request(limit: usize) -> ClaimRequest {
     }
 }
 
+async fn request(outbox: &Outbox, limit: usize) -> ClaimRequest {
+    request_of(outbox, "default", "primary", limit).await
+}
+
+/// Claims so many, from any lane.
+async fn claim(outbox: &Outbox, limit: usize) -> Vec<Claimed> {
+    outbox.claim(&request(outbox, limit).await).await.unwrap().messages
+}
+
 /// Accepts one and claims it.
 async fn claimed_one(db: &Database, draft: &Draft) -> Claimed {
     let ids = draft.accept(&db.outbox, 1).await;
-    let claimed = db.outbox.claim(&request(10)).await.unwrap();
+    let claimed = claim(&db.outbox, 10).await;
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].lease.id, ids[0]);
     claimed.into_iter().next().unwrap()

@@ -14,11 +14,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use secrecy::SecretString;
-use tokio::{
-    net::TcpListener,
-    sync::{Notify, watch},
-    task::JoinHandle,
-};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -27,7 +23,7 @@ use crate::{
     delivery::RetryPolicy,
     dispatcher::{Dispatcher, Express},
     health::Board,
-    outbox::{DaysMade, Intake, Openings, Outbox, OutboxError},
+    outbox::{DaysMade, Intake, Openings, Outbox, OutboxError, Wake},
     policy::Policy,
     telemetry::OutboxGauges,
 };
@@ -122,7 +118,7 @@ impl App {
             settings,
             outbox: &outbox,
             board: Board::default(),
-            wake: Arc::new(Notify::new()),
+            wake: Wake::new(outbox.clock().clone()),
             database: watch::Sender::new(true),
         };
         let [stop_sending, stop_maintenance, stop_serving] = std::array::from_fn(|_| CancellationToken::new());
@@ -194,7 +190,7 @@ struct Parts<'a> {
     outbox: &'a Outbox,
     board: Board,
     /// Rung by the API, heard by the dispatcher.
-    wake: Arc<Notify>,
+    wake: Wake,
     /// Whether the database is there, as whoever asks it most often has found.
     database: watch::Sender<bool>,
 }
@@ -212,7 +208,7 @@ impl Parts<'_> {
             return Ok((None, pulse.boxed()));
         }
         let chains = providers::build_chains(self.settings, &self.board, self.outbox.clock())?;
-        let (openings, express) = Express::new(&self.settings.dispatch, &chains, stop.clone());
+        let (openings, express) = Express::new(&self.settings.dispatch, &chains, &self.wake, stop.clone());
         let dispatcher = Dispatcher {
             outbox: self.outbox.clone(),
             chains,
@@ -245,7 +241,7 @@ impl Parts<'_> {
             outbox: self.outbox.clone(),
             policy: Arc::new(Policy::new(&self.settings.policy)),
             board: self.board.clone(),
-            intake: Intake::new(outbox, waiting_bytes, openings, move |_| wake.notify_one()),
+            intake: Intake::new(outbox, waiting_bytes, openings, wake),
             longest_wait: self.settings.retry.longest_wait,
             retention: self.settings.retention.clone(),
         })

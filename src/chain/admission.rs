@@ -21,6 +21,7 @@ use tokio::{
 use super::{
     gate::{self, Gate},
     rate_limit::{self, RateLimit},
+    room::Count,
 };
 use crate::{config, health::Reason};
 
@@ -49,13 +50,33 @@ pub(super) struct Admission {
     gate: Gate,
     rate: RateLimit,
     slots: Arc<Semaphore>,
+    /// How many there are.
+    size: usize,
+    /// Calls that wait for one.
+    waiting: Count,
 }
 
 impl Admission {
     /// Admission through that gate, under the limits of the settings.
     pub(super) fn new(gate: Gate, settings: &config::Provider) -> Self {
         let slots = settings.concurrency.clamp(1, Semaphore::MAX_PERMITS);
-        Self { gate, rate: RateLimit::new(settings.rate_per_second), slots: Arc::new(Semaphore::new(slots)) }
+        Self {
+            gate,
+            rate: RateLimit::new(settings.rate_per_second),
+            slots: Arc::new(Semaphore::new(slots)),
+            size: slots,
+            waiting: Count::default(),
+        }
+    }
+
+    /// How many calls there may be at once.
+    pub(super) fn slots(&self) -> usize {
+        self.size
+    }
+
+    /// How many calls there are, those that wait for their turn included.
+    pub(super) fn load(&self) -> usize {
+        self.size.saturating_sub(self.slots.available_permits()) + self.waiting.get()
     }
 
     /// The gate.
@@ -68,6 +89,7 @@ impl Admission {
     /// The gate's permit is taken last, so that what it said is fresh however long the limits took; while they take
     /// long it is asked again at each of its changes.
     pub(super) async fn admit(&self, domain: &str, deadline: Instant) -> Result<Permits, Wait> {
+        let waits = self.waiting.one();
         let slot = self.slots.clone().acquire_owned();
         let slot = async {
             match slot.await {
@@ -77,6 +99,7 @@ impl Admission {
             }
         };
         let slot = self.while_admitted(domain, deadline, Reason::ConcurrencyLimit, slot).await?;
+        drop(waits);
         let rate = self.while_admitted(domain, deadline, Reason::RateLimit, self.rate.turn()).await?;
         let gate = self.gate.begin(domain)?;
         Ok(Permits { gate, rate, slot })

@@ -12,6 +12,7 @@ use super::{
     admission::{Admission, Permits},
     gate::Gate,
     layers::{self, Call, Stack},
+    room::Count,
 };
 use crate::{
     config,
@@ -56,6 +57,8 @@ impl Links {
 pub(super) struct Link {
     provider: Arc<dyn Provider>,
     admission: Admission,
+    /// Messages that were claimed for it and not offered yet.
+    expected: Count,
     stack: Stack,
     clock: Clock,
 }
@@ -64,7 +67,7 @@ impl Link {
     fn new(provider: Arc<dyn Provider>, settings: config::Provider, board: Board, clock: Clock) -> Self {
         let gate = Gate::new(provider.name().clone(), settings.clone(), board, clock.clone());
         let admission = Admission::new(gate, &settings);
-        Self { stack: layers::stack(provider.clone()), admission, provider, clock }
+        Self { stack: layers::stack(provider.clone()), admission, expected: Count::default(), provider, clock }
     }
 
     pub(super) fn name(&self) -> &ProviderName {
@@ -79,9 +82,18 @@ impl Link {
         &self.admission
     }
 
+    pub(super) fn expected(&self) -> &Count {
+        &self.expected
+    }
+
     /// Whether it can be asked now, for a sender domain that is set up at it.
     pub(super) fn is_ready(&self) -> bool {
         self.admission.gate().admits(None).is_ok()
+    }
+
+    /// Until when it cannot be asked, for a sender domain that is set up at it; `None` if it can.
+    pub(super) fn rests_until(&self) -> Option<Instant> {
+        self.admission.gate().admits(None).err().map(|wait| wait.until)
     }
 
     /// How many calls it takes while it is only being tried out; `None` while it is not.

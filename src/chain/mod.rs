@@ -11,6 +11,7 @@ mod gate;
 mod layers;
 mod link;
 mod rate_limit;
+mod room;
 mod rotation;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -23,6 +24,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 pub use link::Links;
+pub use room::{Counted, Readiness};
 
 use self::link::Link;
 use crate::{
@@ -73,20 +75,6 @@ impl Chain {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// The provider that a message would be offered to first now; `None` if it would only wait. What ends by itself
-    /// with time has ended here too, without anybody asking.
-    pub fn first_ready(&self) -> Option<ProviderName> {
-        self.links.iter().find(|link| link.is_ready()).map(|link| link.name().clone())
-    }
-
-    /// How many messages its providers would take now where each that is ready is only being tried out; `None` where
-    /// that is not bounded. Whoever claims more than that has claimed them for nothing.
-    pub fn probe_room(&self) -> Option<usize> {
-        let ready = self.links.iter().filter(|link| link.is_ready());
-        let rooms: Option<Vec<usize>> = ready.map(|link| link.probe_room()).collect();
-        rooms.map(|rooms| rooms.into_iter().sum())
     }
 
     /// For how long a provider of it recognises a message by its idempotency key; `None` if it has no key.

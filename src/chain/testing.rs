@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt;
 
-use super::{Chain, Journal, Links, Offer, Proceed};
+use super::{Chain, Journal, Links, Offer, Proceed, Readiness};
 use crate::{
     config,
     delivery::{Attempt, Class, Health, Outcome, ProviderName, Round, Scope, Verdict},
@@ -25,6 +25,14 @@ use crate::{
     },
     provider::{Capabilities, Provider, Submission},
 };
+
+/// The provider that a message would be offered to first now; `None` if it would only wait.
+pub(super) fn first_ready(chain: &Chain) -> Option<ProviderName> {
+    match chain.readiness() {
+        Readiness::Ready { provider, .. } => Some(provider),
+        Readiness::RestsUntil(_) => None,
+    }
+}
 
 /// What a provider is told to do with the next call. Without a word it accepts.
 #[derive(Clone, Debug)]

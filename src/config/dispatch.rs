@@ -15,13 +15,18 @@ pub struct Dispatch {
     /// How many messages one claim takes at most, 100 by default. More: fewer statements a message, and more that
     /// another process has to take over when this one dies.
     pub claim_size: usize,
+    /// How many bytes of content, with their MIME form, are held in memory at once, 64 MiB by default; a message that is
+    /// larger goes alone. More: more large messages at once.
+    pub content_bytes: usize,
     /// Whether a message that this process accepts goes straight to a provider where nothing waits before it, on by
     /// default. Off: each is claimed first, which takes longer and shares the work among processes more evenly.
     pub express: bool,
-    /// How long the dispatcher waits between two looks while there is work, 50 ms by default. Shorter: more statements.
+    /// How long the dispatcher waits between two looks while there is work that nobody told it of, 50 ms by default.
+    /// Shorter: more statements.
     pub poll_shortest: Duration,
-    /// How long it waits when nothing is due, 2 s by default. A message accepted by this process is seen at once; one
-    /// accepted by another process after this time at the latest. Longer: fewer statements of an idle process.
+    /// How long it waits when nobody tells of anything, 5 s by default. A message accepted by this process is seen at
+    /// once, and one accepted by another too, if processes hear each other (`database.pooling`); else after this time at
+    /// the latest. Longer: fewer statements of an idle process.
     pub poll_longest: Duration,
     /// How long a message belongs to a dispatcher that says nothing, 30 s by default. Longer: a crashed process's
     /// messages wait longer. Shorter: a process that hesitates loses its messages, and they may be sent twice.
@@ -47,9 +52,10 @@ impl Default for Dispatch {
         Self {
             concurrency: 128,
             claim_size: 100,
+            content_bytes: 64 * 1024 * 1024,
             express: true,
             poll_shortest: Duration::from_millis(50),
-            poll_longest: Duration::from_secs(2),
+            poll_longest: Duration::from_secs(5),
             lease: Duration::from_secs(30),
             lease_renewal: Duration::from_secs(10),
             attempt_timeout: Duration::from_secs(20 * 60),
@@ -68,6 +74,7 @@ impl Section for Dispatch {
             concurrency: v.within("concurrency", self.concurrency, 1..=10_000),
             express: v.any("express", self.express),
             claim_size: v.within("claim_size", self.claim_size, 1..=1000),
+            content_bytes: v.within("content_bytes", self.content_bytes, 1024 * 1024..=1 << 36),
             poll_shortest: v.within("poll_shortest", self.poll_shortest, ms(1)..=minute),
             poll_longest: v.within("poll_longest", self.poll_longest, ms(1)..=hour),
             lease: v.within("lease", self.lease, ms(500)..=hour),

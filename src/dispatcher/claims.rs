@@ -1,101 +1,150 @@
-//! The loop that claims what is due: as much as there are permits for, when it is woken or by poll.
+//! The loop that claims what is due: as much as there are places for, when it is told or when it is time.
+//!
+//! Owns the order of its steps. Whose turn it is stands in the lane book, when it looks for itself in the agenda.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use time::OffsetDateTime;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Dispatcher, express::Backlog, outage::Outage, send::Sender};
+use super::{
+    Dispatcher,
+    agenda::Agenda,
+    lanes::{Deal, Room, SharedBook},
+    outage::Outage,
+    places::{FreePlace, Places},
+    send::{Job, Sender},
+};
 use crate::{
-    chain::Chain,
-    outbox::{ClaimRequest, Claimed, OutboxError},
+    chain::Readiness,
+    outbox::{ClaimRequest, Claims as Claimed, News, OutboxError},
 };
 
+/// While there is more to do than places, a claim waits this long for a quarter of its size to be free: one for each
+/// message that ends would cost a statement each.
+const LINGER: Duration = Duration::from_millis(5);
+
+/// The shortest time from a claim that found nothing to one that only the time gave a reason for.
+const SETTLING: Duration = Duration::from_millis(5);
+
+/// How often a chain is asked whether it rests no longer, at least.
+const REST_CHECK: Duration = Duration::from_secs(1);
+
+/// By how much the clock may seem wrong before it is measured anew.
+const CLOCK_TOLERANCE: Duration = Duration::from_millis(500);
+
+/// The longest pause after a statement that failed.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
 pub(super) struct Claims<'a> {
-    pub(super) dispatcher: &'a Dispatcher,
-    pub(super) sender: Sender,
-    pub(super) outage: Outage,
-    pub(super) permits: Arc<Semaphore>,
-    pub(super) backlog: Arc<Backlog>,
-    pub(super) tasks: TaskTracker,
+    dispatcher: &'a Dispatcher,
+    sender: Sender,
+    outage: Outage,
+    places: Places,
+    tasks: TaskTracker,
     /// After an outage, until when others may renew their leases before they are taken over.
-    pub(super) others_until: Option<Instant>,
+    others_until: Option<Instant>,
+    book: SharedBook,
+    agenda: Agenda,
+    /// Whether the last claim left something behind.
+    has_backlog: bool,
+    /// Until when nothing is claimed for the time alone.
+    quiet_until: Instant,
 }
 
-impl Claims<'_> {
+/// What a turn came to.
+enum Turn {
+    /// There may be more to do.
+    Worked,
+    /// There is nothing to do before that time, unless somebody tells.
+    RestUntil(Instant),
+}
+
+/// The chains that take messages, and what is known of the others.
+struct Rooms {
+    open: BTreeMap<String, Room>,
+    /// How many messages they take when they have none.
+    most: usize,
+    /// When one of the others is worth asking again.
+    resting_until: Option<Instant>,
+}
+
+impl Rooms {
+    fn places(&self) -> usize {
+        self.open.values().map(|room| room.places).sum()
+    }
+}
+
+impl<'a> Claims<'a> {
+    pub(super) fn new(
+        dispatcher: &'a Dispatcher,
+        sender: Sender,
+        outage: Outage,
+        places: Places,
+        book: SharedBook,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self {
+            dispatcher,
+            sender,
+            outage,
+            places,
+            tasks,
+            others_until: None,
+            book,
+            agenda: Agenda::new(&dispatcher.settings),
+            has_backlog: false,
+            quiet_until: Instant::now(),
+        }
+    }
+
     /// Claims until told to stop.
     pub(super) async fn run(mut self, stop: &CancellationToken) {
-        let mut pause = Pause::new(&self.dispatcher.settings);
+        let shortest = self.dispatcher.settings.poll_shortest;
+        let mut pause = shortest;
         while !stop.is_cancelled() {
-            let permits = tokio::select! {
-                permits = self.take_permits() => permits,
-                () = stop.cancelled() => return,
-            };
-            let wanted = permits.len();
-            // A claim is not abandoned half way: what it took would lie until its lease ran out.
-            let claimed = self.claim(wanted).await;
-            self.report(&claimed);
-            self.backlog.set(claimed.as_ref().map_or(true, |claimed| claimed.len() == wanted));
-            match claimed {
-                Ok(claimed) if claimed.len() == wanted => {
-                    self.spawn(claimed, permits);
-                    pause.reset();
-                    continue;
+            // A turn is not abandoned half way: what it took would lie until its lease ran out.
+            let turn = self.turn().await;
+            self.report(&turn);
+            match turn {
+                Ok(Turn::Worked) => pause = shortest,
+                Ok(Turn::RestUntil(until)) => {
+                    pause = shortest;
+                    self.rest(until, stop).await;
                 }
-                Ok(claimed) => {
-                    if !claimed.is_empty() {
-                        pause.reset();
+                Err(error) => {
+                    self.outage.note(&error);
+                    tokio::select! {
+                        () = sleep(pause) => {}
+                        () = stop.cancelled() => {}
                     }
-                    self.spawn(claimed, permits);
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
-                Err(error) => self.outage.note(&error),
             }
-            pause.wait(&self.dispatcher.wake, stop).await;
         }
     }
 
-    /// Waits for one permit, then takes as many more as are free, up to the size of a claim.
-    async fn take_permits(&self) -> Vec<OwnedSemaphorePermit> {
-        let mut permits = Vec::new();
-        if let Ok(first) = self.permits.clone().acquire_owned().await {
-            permits.push(first);
-        }
-        while permits.len() < self.dispatcher.settings.claim_size {
-            let Ok(permit) = self.permits.clone().try_acquire_owned() else { break };
-            permits.push(permit);
-        }
-        permits
-    }
-
-    async fn claim(&mut self, permits: usize) -> Result<Vec<Claimed>, OutboxError> {
+    async fn turn(&mut self) -> Result<Turn, OutboxError> {
         self.see_to_our_own().await?;
-        let takes_over = self.others_until.is_none_or(|until| until <= Instant::now());
-        let Dispatcher { outbox, chains, settings, retry, .. } = self.dispatcher;
-        let ready: BTreeMap<_, _> =
-            chains.iter().filter_map(|(name, chain)| Some((name.clone(), chain.first_ready()?))).collect();
-        let resting: Vec<String> = chains.keys().filter(|name| !ready.contains_key(*name)).cloned().collect();
-        if !resting.is_empty() && takes_over {
-            outbox.sweep(&resting).await?;
+        self.take_in_news();
+        if self.agenda.look_at <= Instant::now() {
+            self.look().await?;
         }
-        if ready.is_empty() {
-            return Ok(Vec::new());
+        if !self.dispatcher.wake.is_listening() && self.agenda.poll_at <= Instant::now() {
+            self.book.lock().mark_all();
+            self.agenda.polled();
         }
-        // Where every ready provider is only being tried out, more than it takes would be claimed for nothing.
-        let room = chains.values().filter(|chain| ready.contains_key(chain.name())).map(Chain::probe_room);
-        let room = room.sum::<Option<usize>>().unwrap_or(usize::MAX);
-        outbox
-            .claim(&ClaimRequest {
-                chains: ready,
-                limit: permits.min(room),
-                lease: settings.lease,
-                max_rounds: retry.max_rounds,
-                idempotent: chains.values().flat_map(|chain| chain.idempotent()).collect(),
-                takes_over,
-            })
-            .await
+        let rooms = self.rooms();
+        if self.agenda.sweep_at <= Instant::now() && self.takes_over() {
+            self.sweep(&rooms).await?;
+        }
+        if self.claim(rooms).await? {
+            return Ok(Turn::Worked);
+        }
+        let rooms = self.rooms();
+        self.ask_next_due(&rooms).await?;
+        Ok(Turn::RestUntil(self.next_turn_at(&rooms)))
     }
 
     /// After an outage our own comes first: leases that ran out meanwhile are renewed and outcomes written, or this
@@ -107,19 +156,196 @@ impl Claims<'_> {
         }
         self.others_until = Some(Instant::now() + self.dispatcher.settings.lease);
         self.sender.leases.renew_all().await?;
+        // Whatever was told meanwhile may be lost. And whether it is back shows by a statement.
+        self.agenda.look_now();
         if self.sender.settler.has_written_all() {
             return Ok(());
         }
         Err(OutboxError::Unavailable("outcomes of before are not written yet".into()))
     }
 
+    fn takes_over(&self) -> bool {
+        self.others_until.is_none_or(|until| until <= Instant::now())
+    }
+
+    fn take_in_news(&mut self) {
+        let News { now: due, later, look_anew } = self.dispatcher.wake.take();
+        let now = self.now();
+        let mut knows_all = !look_anew;
+        let mut book = self.book.lock();
+        for lane in due {
+            knows_all &= book.expect(lane, now, now);
+        }
+        for (due_at, lane) in later {
+            knows_all &= book.expect(lane, due_at, now);
+        }
+        drop(book);
+        if !knows_all {
+            self.agenda.look_soon();
+        }
+    }
+
+    /// Looks at every lane from its beginning.
+    async fn look(&mut self) -> Result<(), OutboxError> {
+        let began = Instant::now();
+        let seen = self.dispatcher.outbox.look().await?;
+        self.agenda.looked(began.elapsed(), self.processes());
+        self.book.lock().learn(seen);
+        Ok(())
+    }
+
+    /// How many processes send from this outbox.
+    fn processes(&self) -> usize {
+        self.dispatcher.wake.others() + 1
+    }
+
+    fn now(&self) -> OffsetDateTime {
+        self.dispatcher.outbox.clock().now()
+    }
+
+    fn rooms(&self) -> Rooms {
+        let mut rooms = Rooms { open: BTreeMap::new(), most: 0, resting_until: None };
+        for (name, chain) in &self.dispatcher.chains {
+            match chain.readiness() {
+                Readiness::Ready { provider, places, most } => {
+                    rooms.open.insert(name.clone(), Room { provider, places });
+                    rooms.most += most;
+                }
+                Readiness::RestsUntil(until) => {
+                    rooms.resting_until = Some(rooms.resting_until.map_or(until, |earlier| earlier.min(until)));
+                }
+            }
+        }
+        rooms
+    }
+
+    /// Ends what must not wait any longer where nothing is claimed.
+    async fn sweep(&mut self, rooms: &Rooms) -> Result<(), OutboxError> {
+        let closed = self.book.lock().closed(&self.dispatcher.chains, &rooms.open, self.now());
+        let began = Instant::now();
+        if !closed.is_empty() {
+            self.dispatcher.outbox.sweep(&closed).await?;
+        }
+        self.agenda.swept(began.elapsed(), self.processes());
+        Ok(())
+    }
+
+    /// Claims once, if something may be due and there is room for it. Whether it found anything.
+    async fn claim(&mut self, rooms: Rooms) -> Result<bool, OutboxError> {
+        if !self.book.lock().is_waiting(&rooms.open, self.now()) {
+            self.has_backlog = false;
+            return Ok(false);
+        }
+        let rooms = self.linger(rooms).await;
+        let wanted = self.places.free().min(self.dispatcher.settings.claim_size).min(rooms.places());
+        let places = self.places.take(wanted);
+        let deal = self.book.lock().deal(places.len(), &rooms.open, self.now());
+        if deal.lanes.is_empty() {
+            return Ok(false);
+        }
+        let began = Instant::now();
+        let claims = self.dispatcher.outbox.claim(&self.request(&deal)).await?;
+        self.check_clock(claims.at, began.elapsed()).await;
+        self.book.lock().note(&deal, &claims);
+        self.has_backlog = claims.has_rest();
+        let found = claims.lanes.iter().any(|lane| lane.found > 0);
+        match found {
+            true => self.agenda.found_something(),
+            false => self.quiet_until = Instant::now() + SETTLING,
+        }
+        self.spawn(claims, places);
+        Ok(found)
+    }
+
+    /// While there is a backlog, waits a moment for more places.
+    async fn linger(&self, mut rooms: Rooms) -> Rooms {
+        if !self.has_backlog {
+            return rooms;
+        }
+        let until = Instant::now() + LINGER;
+        loop {
+            let free = self.places.free().min(rooms.places());
+            let wanted = self.dispatcher.settings.claim_size.min(rooms.most) / 4;
+            if free == 0 || free >= wanted || timeout_at(until, self.places.freed()).await.is_err() {
+                return rooms;
+            }
+            rooms = self.rooms();
+        }
+    }
+
+    fn request(&self, deal: &Deal) -> ClaimRequest {
+        let Dispatcher { chains, settings, retry, .. } = self.dispatcher;
+        ClaimRequest {
+            lanes: deal.lanes.clone(),
+            limit: deal.messages,
+            lease: settings.lease,
+            max_rounds: retry.max_rounds,
+            idempotent: chains.values().flat_map(|chain| chain.idempotent()).collect(),
+            takes_over: self.takes_over(),
+        }
+    }
+
+    /// A clock that was set makes what is due look as if it were not, or the other way round: it is measured anew.
+    async fn check_clock(&self, at: OffsetDateTime, took: Duration) {
+        let now = self.now();
+        if now > at + took + CLOCK_TOLERANCE || now + CLOCK_TOLERANCE < at {
+            tracing::warn!("the clock differs from the database's; it is measured anew");
+            if let Err(error) = self.dispatcher.outbox.measure_clock().await {
+                tracing::warn!(%error, "the clock could not be measured");
+            }
+        }
+    }
+
+    /// Where a lane's next due time is not known, asks for it.
+    async fn ask_next_due(&mut self, rooms: &Rooms) -> Result<(), OutboxError> {
+        let unknown = self.book.lock().unknown(&rooms.open, self.now());
+        if !unknown.is_empty() {
+            let answer = self.dispatcher.outbox.next_due(&unknown).await?;
+            self.book.lock().note_next_due(&unknown, answer);
+        }
+        Ok(())
+    }
+
+    /// When there is something to do, though nobody tells.
+    fn next_turn_at(&self, rooms: &Rooms) -> Instant {
+        let now = Instant::now();
+        let mut next = self.agenda.look_at;
+        if !self.dispatcher.wake.is_listening() {
+            next = next.min(self.agenda.poll_at);
+        }
+        if let Some(until) = rooms.resting_until {
+            next = next.min(until.clamp(now + LINGER, now + REST_CHECK)).min(self.agenda.sweep_at.max(now + LINGER));
+        }
+        if let Some(due_at) = self.book.lock().next_due(self.now()) {
+            // A little later, since the clocks agree no better.
+            let in_time = Duration::try_from(due_at - self.now()).unwrap_or_default() + Duration::from_millis(1);
+            next = next.min((now + in_time).max(self.quiet_until));
+        }
+        next
+    }
+
+    /// Waits until then, or until there is news, or a place for what waits.
+    async fn rest(&self, until: Instant, stop: &CancellationToken) {
+        let waits_for_place = self.book.lock().is_waiting(&self.rooms().open, self.now());
+        // What seemed to be due and was not is looked at again in a moment.
+        let was_not_there = waits_for_place && self.quiet_until > Instant::now();
+        let until = if was_not_there { until.min(self.quiet_until) } else { until };
+        tokio::select! {
+            () = self.dispatcher.wake.rung() => {}
+            () = self.places.freed(), if waits_for_place => {}
+            () = self.outage.noted() => {}
+            () = sleep_until(until) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
     /// Tells once when the database goes, and once when it is back.
-    fn report(&self, claimed: &Result<Vec<Claimed>, OutboxError>) {
-        let is_there = claimed.is_ok();
+    fn report(&self, turn: &Result<Turn, OutboxError>) {
+        let is_there = turn.is_ok();
         if !self.dispatcher.database.send_if_modified(|was| std::mem::replace(was, is_there) != is_there) {
             return;
         }
-        match claimed {
+        match turn {
             Ok(_) => tracing::info!("the database is back"),
             Err(error) => {
                 tracing::error!(%error, "nothing can be claimed; it is tried again until the database is back")
@@ -128,39 +354,16 @@ impl Claims<'_> {
     }
 
     /// Sends each of the messages in a task of its own, so that a slow one holds up no other.
-    fn spawn(&self, claimed: Vec<Claimed>, permits: Vec<OwnedSemaphorePermit>) {
-        if claimed.is_empty() {
-            return;
-        }
-        let sender = self.sender.clone();
-        self.tasks.spawn(async move { sender.send_all(claimed, permits).await });
-    }
-}
-
-/// How long to wait before the next look: short after work was found, growing to the longest.
-struct Pause {
-    shortest: Duration,
-    longest: Duration,
-    next: Duration,
-}
-
-impl Pause {
-    fn new(settings: &crate::config::Dispatch) -> Self {
-        Self { shortest: settings.poll_shortest, longest: settings.poll_longest, next: settings.poll_shortest }
-    }
-
-    fn reset(&mut self) {
-        self.next = self.shortest;
-    }
-
-    /// Waits until it is over, or a message was accepted, or the process stops.
-    async fn wait(&mut self, wake: &Notify, stop: &CancellationToken) {
-        let pause = self.next;
-        self.next = (self.next * 2).min(self.longest);
-        tokio::select! {
-            () = wake.notified() => self.reset(),
-            () = tokio::time::sleep(pause) => {}
-            () = stop.cancelled() => {}
+    fn spawn(&self, claimed: Claimed, places: Vec<FreePlace>) {
+        let jobs: Vec<Job> = claimed
+            .messages
+            .into_iter()
+            .zip(places)
+            .map(|(message, place)| self.sender.job(message, self.places.occupy(place)))
+            .collect();
+        if !jobs.is_empty() {
+            let sender = self.sender.clone();
+            self.tasks.spawn(async move { sender.send_all(jobs).await });
         }
     }
 }

@@ -1,43 +1,55 @@
 //! The express lane: messages that were stored for this dispatcher and come to it straight from memory.
 //!
-//! Owns when there is an opening: nothing waits, a provider is ready, and a permit is free. Sends like any other claim.
+//! Owns when there is an opening: nothing waits in the lane, a provider has a place, and so has the process. Sends like
+//! any other claim.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::collections::BTreeMap;
 
-use tokio::sync::{Semaphore, mpsc::UnboundedReceiver};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
-use super::send::Sender;
+use super::{
+    contents::ContentBudget,
+    lanes::{LaneBook, SharedBook},
+    places::Places,
+    send::Sender,
+};
 use crate::{
-    chain::Chain,
+    chain::{Chain, Readiness},
     config,
-    outbox::{Delivery, Openings},
+    delivery::ProviderName,
+    message::mime,
+    outbox::{Delivery, LaneId, NewMessage, Openings, Wake},
 };
 
 /// A dispatcher's side of the express lane.
 pub struct Express {
-    pub(super) permits: Arc<Semaphore>,
-    pub(super) backlog: Arc<Backlog>,
+    pub(super) places: Places,
+    pub(super) contents: ContentBudget,
+    pub(super) book: SharedBook,
     delivered: UnboundedReceiver<Delivery>,
 }
 
-/// Whether others may wait to be claimed: what comes later must not overtake them.
-#[derive(Debug)]
-pub(super) struct Backlog(AtomicBool);
+/// Who is let in.
+struct Gatekeeper {
+    is_on: bool,
+    stop: CancellationToken,
+    chains: BTreeMap<String, Chain>,
+    contents: ContentBudget,
+    book: SharedBook,
+    wake: Wake,
+}
 
-impl Backlog {
-    pub(super) fn set(&self, waits: bool) {
-        self.0.store(waits, Ordering::Relaxed);
-    }
-
-    fn waits(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+impl Gatekeeper {
+    fn admit(&self, lane: LaneId, new: &NewMessage) -> Option<ProviderName> {
+        if !self.is_on || self.stop.is_cancelled() || self.wake.is_told_of(lane) {
+            return None;
+        }
+        let chain = self.chains.get(&new.chain)?;
+        let Readiness::Ready { provider, places: 1.., .. } = chain.readiness() else { return None };
+        let may_pass = self.book.lock().is_empty(lane, new.send_at)
+            && self.contents.has_room_for(mime::encoded_size_estimate(&new.message.email));
+        may_pass.then_some(provider)
     }
 }
 
@@ -46,21 +58,24 @@ impl Express {
     pub fn new(
         settings: &config::Dispatch,
         chains: &BTreeMap<String, Chain>,
+        wake: &Wake,
         stop: CancellationToken,
     ) -> (Openings, Self) {
-        let permits = Arc::new(Semaphore::new(settings.concurrency));
-        // Until the first claim has told otherwise, others may wait.
-        let backlog = Arc::new(Backlog(AtomicBool::new(true)));
-        let (is_on, chains) = (settings.express, chains.clone());
-        let admits = {
-            let backlog = backlog.clone();
-            move |_lane: i32, new: &crate::outbox::NewMessage| {
-                let is_open = is_on && !stop.is_cancelled() && !backlog.waits();
-                chains.get(&new.chain).filter(|_| is_open)?.first_ready()
-            }
+        let places = Places::new(settings.concurrency);
+        let contents = ContentBudget::new(settings.content_bytes as u64);
+        // As long as a lane is not known, others may wait in it.
+        let book = SharedBook::new(LaneBook::default());
+        let gatekeeper = Gatekeeper {
+            is_on: settings.express,
+            stop,
+            chains: chains.clone(),
+            contents: contents.clone(),
+            book: book.clone(),
+            wake: wake.clone(),
         };
-        let (openings, delivered) = Openings::new(permits.clone(), settings.lease, admits);
-        (openings, Self { permits, backlog, delivered })
+        let admits = move |lane, new: &NewMessage| gatekeeper.admit(lane, new);
+        let (openings, delivered) = Openings::new(places.permits(), settings.lease, admits);
+        (openings, Self { places, contents, book, delivered })
     }
 
     /// Sends what is delivered, until stopped; what is delivered by then is still taken, and given back.
@@ -73,12 +88,10 @@ impl Express {
                     self.delivered.recv().await
                 }
             };
-            let Some(delivery) = delivery else { return };
+            let Some(Delivery { claimed, message, permit }) = delivery else { return };
+            let job = sender.job(claimed, self.places.occupy(permit.into()));
             let task = sender.clone();
-            sender.tasks.spawn(async move {
-                task.send(delivery.claimed, delivery.message).await;
-                drop(delivery.permit);
-            });
+            sender.tasks.spawn(async move { task.send_from_memory(job, message).await });
         }
     }
 }

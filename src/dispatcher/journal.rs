@@ -9,7 +9,10 @@ use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
 
-use super::leases::{HeldLease, Leases};
+use super::{
+    leases::{HeldLease, Leases},
+    places::Places,
+};
 use crate::{
     chain::{Chain, Journal, Proceed},
     delivery::{Attempt, Class, Health, Outcome, ProviderName, Round, Scope, Verdict},
@@ -39,6 +42,7 @@ pub(super) struct LeaseJournal {
     pub(super) expire_at: Option<OffsetDateTime>,
     /// The provider that the row already names as begun; asking it needs no further statement.
     pub(super) on_record: Option<ProviderName>,
+    pub(super) places: Places,
     pub(super) stop: CancellationToken,
     pub(super) progress: Progress,
 }
@@ -137,6 +141,8 @@ impl Journal for LeaseJournal {
     }
 
     fn after_attempt(&self, finished: &[Attempt]) {
+        // The provider has a place again, also where the message goes on to the next.
+        self.places.ring();
         *self.progress.steps() = Steps { finished: finished.to_vec(), under_way: None };
     }
 }

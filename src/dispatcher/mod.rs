@@ -3,20 +3,29 @@
 //! Owns leases, permits and the order of stopping. Decides nothing about a message (that is [`crate::delivery::next`])
 //! nor about a provider (that is [`crate::chain`]), and holds nothing of Postgres while a provider is spoken to.
 
+mod agenda;
 mod claims;
+mod contents;
 mod express;
 mod journal;
+mod lanes;
 mod leases;
 mod outage;
+mod places;
 mod send;
 mod settler;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{chain::Chain, config, delivery::RetryPolicy, outbox::Outbox};
+use crate::{
+    chain::Chain,
+    config,
+    delivery::RetryPolicy,
+    outbox::{Outbox, Wake},
+};
 
 pub use self::express::Express;
 use self::{claims::Claims, leases::Leases, outage::Outage, send::Sender, settler::Settler};
@@ -34,9 +43,9 @@ pub struct Dispatcher {
     pub settings: config::Dispatch,
     /// How often and how long a message is tried.
     pub retry: RetryPolicy,
-    /// Rung when a message of this process was accepted, so that it need not wait for the next poll.
-    pub wake: Arc<Notify>,
-    /// Whether the last claim found the database there.
+    /// Rung when a message was accepted, so that it need not wait for the next look.
+    pub wake: Wake,
+    /// Whether the last statement found the database there.
     pub database: watch::Sender<bool>,
 }
 
@@ -49,9 +58,11 @@ impl Dispatcher {
         let renewal = leases.clone().spawn_renewal(self.settings.lease_renewal);
         // Without the settler every outcome would be lost, and what was sent would be sent again.
         let unsettled = stop.child_token();
-        let settler = Settler::spawn(self.outbox.clone(), outage.clone(), &self.settings, unsettled.clone());
+        let (outbox, wake) = (self.outbox.clone(), self.wake.clone());
+        let settler = Settler::spawn(outbox, outage.clone(), wake, &self.settings, unsettled.clone());
         let tasks = TaskTracker::new();
         let abandon = CancellationToken::new();
+        let places = express.places.clone();
         let sender = Sender {
             outbox: self.outbox.clone(),
             chains: Arc::new(self.chains.clone()),
@@ -59,16 +70,16 @@ impl Dispatcher {
             attempt_timeout: self.settings.attempt_timeout,
             leases: leases.clone(),
             settler: settler.handle(),
+            places: places.clone(),
+            contents: express.contents.clone(),
+            claim_size: self.settings.claim_size,
             tasks: tasks.clone(),
             stop: unsettled.clone(),
             abandon: abandon.clone(),
         };
-        let (permits, backlog) = (express.permits.clone(), express.backlog.clone());
+        let book = express.book.clone();
         let express = tokio::spawn(express.run(sender.clone(), unsettled.clone()));
-
-        let claims =
-            Claims { dispatcher: &self, sender, outage, permits, backlog, tasks: tasks.clone(), others_until: None };
-        claims.run(&unsettled).await;
+        Claims::new(&self, sender, outage, places, book, tasks.clone()).run(&unsettled).await;
 
         if let Err(error) = express.await {
             tracing::error!(%error, "the express lane did not end well");

@@ -7,22 +7,33 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use tokio::sync::Notify;
+
 use crate::outbox::OutboxError;
 
 /// Whether the database was away since somebody last looked after what that means.
 #[derive(Clone, Default)]
-pub(super) struct Outage(Arc<AtomicBool>);
+pub(super) struct Outage {
+    was_away: Arc<AtomicBool>,
+    noted: Arc<Notify>,
+}
 
 impl Outage {
     /// Takes notice of an error, if it is that one.
     pub(super) fn note(&self, error: &OutboxError) {
         if matches!(error, OutboxError::Unavailable(_) | OutboxError::NotSetUp(_)) {
-            self.0.store(true, Ordering::SeqCst);
+            self.was_away.store(true, Ordering::SeqCst);
+            self.noted.notify_one();
         }
     }
 
     /// Whether it was away. From now on only what is noticed anew counts.
     pub(super) fn take(&self) -> bool {
-        self.0.swap(false, Ordering::SeqCst)
+        self.was_away.swap(false, Ordering::SeqCst)
+    }
+
+    /// Waits until somebody notices that it is away.
+    pub(super) async fn noted(&self) {
+        self.noted.notified().await;
     }
 }

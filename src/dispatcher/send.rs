@@ -1,19 +1,25 @@
 //! One claimed message: its content, its round through the chain, and the settlement that follows from it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use time::OffsetDateTime;
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service;
 
 use super::{
+    contents::{ContentBudget, ContentShare},
     journal::{LeaseJournal, Progress, Stopped},
     leases::{Hold, Leases},
+    places::{Place, Places},
     settler::SettlerHandle,
 };
 use crate::{
-    chain::{Chain, Offer},
+    chain::{Chain, Counted, Offer},
     delivery::{self, Class, Next, RetryPolicy, Round, Standing, Status},
     message::{Message, MessageId, RecipientIndex, UnknownOutcome},
     outbox::{Claimed, Outbox, OutboxError, Settlement},
@@ -28,6 +34,10 @@ pub(super) struct Sender {
     pub(super) attempt_timeout: Duration,
     pub(super) leases: Leases,
     pub(super) settler: SettlerHandle,
+    pub(super) places: Places,
+    pub(super) contents: ContentBudget,
+    /// How many contents one statement reads at most.
+    pub(super) claim_size: usize,
     pub(super) tasks: TaskTracker,
     /// Cancelled when no send may begin any more.
     pub(super) stop: CancellationToken,
@@ -35,43 +45,104 @@ pub(super) struct Sender {
     pub(super) abandon: CancellationToken,
 }
 
+/// A message to be sent, with all that it holds until it is.
+pub(super) struct Job {
+    claimed: Claimed,
+    /// Its lease is renewed from the claim on, however long it waits.
+    hold: Hold,
+    /// What its provider counts until it is offered.
+    expected: Option<Counted>,
+    _place: Place,
+}
+
 impl Sender {
-    /// Reads the contents in one statement and sends each message in a task of its own.
-    pub(super) async fn send_all(self, claimed: Vec<Claimed>, permits: Vec<OwnedSemaphorePermit>) {
-        let ids: Vec<MessageId> = claimed.iter().map(|claimed| claimed.lease.id).collect();
+    /// The message that was claimed for that place.
+    pub(super) fn job(&self, claimed: Claimed, place: Place) -> Job {
+        let hold = self.leases.hold(claimed.lease, claimed.leased_until);
+        let expected = self.chains.get(&claimed.chain).and_then(|chain| chain.expect(&claimed.provider));
+        Job { claimed, hold, expected, _place: place }
+    }
+
+    /// Reads the contents, as many at once as there are bytes for, and sends each message in a task of its own.
+    pub(super) async fn send_all(self, jobs: Vec<Job>) {
+        let mut jobs = VecDeque::from(jobs);
+        while let Some(first) = jobs.pop_front() {
+            let share = tokio::select! {
+                share = self.contents.take(first.claimed.size_bytes) => share,
+                () = self.stop.cancelled() => None,
+            };
+            let Some(share) = share else {
+                jobs.push_front(first);
+                return self.release(jobs).await;
+            };
+            let mut batch = vec![(first, share)];
+            while batch.len() < self.claim_size
+                && let Some(next) = jobs.front()
+                && let Some(share) = self.contents.try_take(next.claimed.size_bytes)
+            {
+                batch.extend(jobs.pop_front().map(|job| (job, share)));
+            }
+            self.send_batch(batch).await;
+        }
+    }
+
+    /// Reads the contents in one statement.
+    async fn send_batch(&self, batch: Vec<(Job, ContentShare)>) {
+        let ids: Vec<MessageId> = batch.iter().map(|(job, _)| job.claimed.lease.id).collect();
         let mut contents: BTreeMap<MessageId, Result<Message, OutboxError>> = match self.outbox.contents(&ids).await {
             Ok(contents) => contents.into_iter().collect(),
             Err(error) => {
                 tracing::warn!(%error, messages = ids.len(), "contents could not be read; the messages are released");
-                for claimed in claimed {
-                    self.settler.release(claimed.lease).await;
-                }
-                return;
+                return self.release(batch.into_iter().map(|(job, _)| job)).await;
             }
         };
-        for (claimed, permit) in claimed.into_iter().zip(permits) {
-            let sender = self.clone();
-            match contents.remove(&claimed.lease.id) {
+        for (job, share) in batch {
+            match contents.remove(&job.claimed.lease.id) {
                 Some(Ok(message)) => {
+                    let sender = self.clone();
                     self.tasks.spawn(async move {
-                        sender.send(claimed, Arc::new(message)).await;
-                        drop(permit);
+                        sender.send(job, Arc::new(message)).await;
+                        drop(share);
                     });
                 }
-                Some(Err(error @ OutboxError::NewerVersion { .. })) => self.leave_to_a_newer(&claimed, &error).await,
-                Some(Err(error)) => self.give_up_unreadable(&claimed, &error.to_string()).await,
-                None => self.give_up_unreadable(&claimed, "it is not there").await,
+                Some(Err(error @ OutboxError::NewerVersion { .. })) => {
+                    self.leave_to_a_newer(&job.claimed, &error).await;
+                }
+                Some(Err(error)) => self.give_up_unreadable(&job.claimed, &error.to_string()).await,
+                None => self.give_up_unreadable(&job.claimed, "it is not there").await,
             }
         }
     }
 
+    async fn release(&self, jobs: impl IntoIterator<Item = Job>) {
+        for job in jobs {
+            self.settler.release(job.claimed.lease, job.claimed.lane).await;
+        }
+    }
+
+    /// Sends a message whose content is at hand, as soon as there are bytes for it.
+    pub(super) async fn send_from_memory(&self, job: Job, message: Arc<Message>) {
+        let share = tokio::select! {
+            biased;
+            share = self.contents.take(job.claimed.size_bytes) => share,
+            () = self.stop.cancelled() => None,
+        };
+        match share {
+            Some(share) => {
+                self.send(job, message).await;
+                drop(share);
+            }
+            None => self.release([job]).await,
+        }
+    }
+
     /// Offers one message to its chain and writes back what became of it.
-    pub(super) async fn send(&self, claimed: Claimed, message: Arc<Message>) {
+    async fn send(&self, job: Job, message: Arc<Message>) {
+        let Job { claimed, hold, expected, _place } = job;
         let Some(chain) = self.chains.get(&claimed.chain) else {
-            self.settler.release(claimed.lease).await;
+            self.settler.release(claimed.lease, claimed.lane).await;
             return;
         };
-        let hold = self.leases.hold(claimed.lease, claimed.leased_until);
         let open = claimed.open.clone().unwrap_or_else(|| message.email.recipients().map(|(index, _)| index).collect());
         if !can_be_told_apart(chain, &claimed, self.outbox.clock().now()) {
             self.give_to_a_person(&claimed, Status::FailedOutcomeUnknown, open).await;
@@ -88,6 +159,8 @@ impl Sender {
         };
 
         let mut service = chain.clone();
+        // From here on it counts where it waits.
+        drop(expected);
         let round = tokio::select! {
             round = service.call(offer) => round.unwrap_or_else(|never| match never {}),
             () = self.not_waited_for(&journal.progress) => journal.progress.cut_off(chain, self.outbox.clock().now()),
@@ -97,7 +170,7 @@ impl Sender {
         let is_given_back = matches!(stopped, Some(Stopped::LeaseLost | Stopped::Draining | Stopped::NotWritten));
         if round.attempts.is_empty() && is_given_back {
             // As if it had not been taken. If the lease really is lost this does nothing.
-            self.settler.release(claimed.lease).await;
+            self.settler.release(claimed.lease, claimed.lane).await;
             return;
         }
         // A claim hands out nothing that was called off, so only a renewal or a hand-over can have told of it.
@@ -123,6 +196,7 @@ impl Sender {
             expire_at: claimed.expire_at,
             // Under HOLD the claim leaves 'begun' unset, so that even the first provider is put on record.
             on_record: (claimed.unknown_outcome == UnknownOutcome::Resend).then(|| claimed.provider.clone()),
+            places: self.places.clone(),
             stop: self.stop.clone(),
             progress: Progress::default(),
         }
@@ -130,17 +204,16 @@ impl Sender {
 
     async fn settle(&self, claimed: &Claimed, standing: &Standing, round: Round, written: usize) {
         let next = delivery::next(standing, &round, &self.retry, self.outbox.clock().now(), rand::random());
-        self.settler
-            .settle(Settlement {
-                lease: claimed.lease,
-                round: claimed.rounds + 1,
-                accepted: round.attempts.iter().any(|attempt| attempt.left_any(Class::Accepted)),
-                unknown_since: first_unknown(&round),
-                round_spent: round.spends(),
-                attempts: round.attempts.into_iter().skip(written).collect(),
-                next,
-            })
-            .await;
+        let settlement = Settlement {
+            lease: claimed.lease,
+            round: claimed.rounds + 1,
+            accepted: round.attempts.iter().any(|attempt| attempt.left_any(Class::Accepted)),
+            unknown_since: first_unknown(&round),
+            round_spent: round.spends(),
+            attempts: round.attempts.into_iter().skip(written).collect(),
+            next,
+        };
+        self.settler.settle(settlement, claimed.lane).await;
     }
 
     /// While a newer version is rolled out, its processes can read what this one cannot.
@@ -158,17 +231,16 @@ impl Sender {
 
     /// Ends without a round what would otherwise be claimed for ever.
     async fn give_to_a_person(&self, claimed: &Claimed, status: Status, open: Vec<RecipientIndex>) {
-        self.settler
-            .settle(Settlement {
-                lease: claimed.lease,
-                round: claimed.rounds + 1,
-                attempts: Vec::new(),
-                accepted: false,
-                unknown_since: None,
-                round_spent: false,
-                next: Next::Person { status, open },
-            })
-            .await;
+        let settlement = Settlement {
+            lease: claimed.lease,
+            round: claimed.rounds + 1,
+            attempts: Vec::new(),
+            accepted: false,
+            unknown_since: None,
+            round_spent: false,
+            next: Next::Person { status, open },
+        };
+        self.settler.settle(settlement, claimed.lane).await;
     }
 }
 

@@ -8,19 +8,21 @@ use std::{
     time::Duration,
 };
 
+use time::OffsetDateTime;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::outage::Outage;
 use crate::{
     config,
-    outbox::{Lease, Outbox, OutboxError, Settled, Settlement},
+    delivery::Next,
+    outbox::{LaneId, Lease, Outbox, OutboxError, Settled, Settlement, Wake},
 };
 
 /// What a send hands in.
 enum WriteBack {
-    Settle(Box<Settlement>),
-    Release(Lease),
+    Settle(Box<Settlement>, LaneId),
+    Release(Lease, LaneId),
 }
 
 /// The task that writes back.
@@ -38,12 +40,14 @@ pub(super) struct SettlerHandle {
 }
 
 impl SettlerHandle {
-    pub(super) async fn settle(&self, settlement: Settlement) {
-        self.hand_in(WriteBack::Settle(Box::new(settlement))).await;
+    /// Writes it back, of a message of that lane.
+    pub(super) async fn settle(&self, settlement: Settlement, lane: LaneId) {
+        self.hand_in(WriteBack::Settle(Box::new(settlement), lane)).await;
     }
 
-    pub(super) async fn release(&self, lease: Lease) {
-        self.hand_in(WriteBack::Release(lease)).await;
+    /// Gives a message back to its lane.
+    pub(super) async fn release(&self, lease: Lease, lane: LaneId) {
+        self.hand_in(WriteBack::Release(lease, lane)).await;
     }
 
     /// Whether nothing is left to be written.
@@ -61,11 +65,17 @@ impl SettlerHandle {
 
 impl Settler {
     /// Starts it. `ended` is cancelled when it has ended, however it did.
-    pub(super) fn spawn(outbox: Outbox, outage: Outage, settings: &config::Dispatch, ended: CancellationToken) -> Self {
+    pub(super) fn spawn(
+        outbox: Outbox,
+        outage: Outage,
+        wake: Wake,
+        settings: &config::Dispatch,
+        ended: CancellationToken,
+    ) -> Self {
         let (sender, receiver) = mpsc::channel(settings.settle_size);
         let unwritten = Arc::<AtomicUsize>::default();
         let (size, delay) = (settings.settle_size, settings.settle_delay);
-        let worker = Worker { outbox, outage, receiver, unwritten: unwritten.clone(), size, delay };
+        let worker = Worker { outbox, outage, wake, receiver, unwritten: unwritten.clone(), size, delay };
         Self { handle: SettlerHandle { sender, unwritten }, task: tokio::spawn(worker.run(ended.drop_guard())) }
     }
 
@@ -95,6 +105,7 @@ impl Settler {
 struct Worker {
     outbox: Outbox,
     outage: Outage,
+    wake: Wake,
     receiver: mpsc::Receiver<WriteBack>,
     unwritten: Arc<AtomicUsize>,
     size: usize,
@@ -106,9 +117,18 @@ impl Worker {
         while let Some(first) = self.receiver.recv().await {
             let mut settlements = Vec::new();
             let mut releases = Vec::new();
+            let mut again = Vec::new();
             let mut sort = |write_back| match write_back {
-                WriteBack::Settle(settlement) => settlements.push(*settlement),
-                WriteBack::Release(lease) => releases.push(lease),
+                WriteBack::Settle(settlement, lane) => {
+                    if let Next::Again { due_at, .. } = &settlement.next {
+                        again.push((lane, *due_at));
+                    }
+                    settlements.push(*settlement);
+                }
+                WriteBack::Release(lease, lane) => {
+                    again.push((lane, OffsetDateTime::UNIX_EPOCH));
+                    releases.push(lease);
+                }
             };
             sort(first);
             let deadline = tokio::time::Instant::now() + self.delay;
@@ -122,6 +142,9 @@ impl Worker {
             self.write(settlements).await;
             self.release(releases).await;
             self.unwritten.fetch_sub(count, Ordering::SeqCst);
+            for (lane, due_at) in again {
+                self.wake.expect(lane, due_at);
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    Accepted, IdempotencyKey, NewMessage, Outbox, OutboxError,
+    Accepted, IdempotencyKey, LaneId, NewMessage, Outbox, OutboxError,
     content::{self, unknown_outcome_word},
     error::unreadable,
     interval::interval,
@@ -33,7 +33,7 @@ pub(super) struct Row<'a> {
     pub(super) new: &'a NewMessage,
     /// Its content as bytes.
     pub(super) content: &'a [u8],
-    pub(super) lane: i32,
+    pub(super) lane: LaneId,
     /// If it is stored already claimed: the token, and the provider that is asked first.
     pub(super) claim: Option<(i64, &'a ProviderName)>,
 }
@@ -256,7 +256,7 @@ impl<'a> MessageColumns<'a> {
         self.key.push(new.idempotency.as_ref().map(|key| key.key.as_str()));
         self.fingerprint.push(new.idempotency.as_ref().map(|key| key.fingerprint.as_slice()));
         self.content.push(row.content);
-        self.lane.push(row.lane);
+        self.lane.push(row.lane.as_i32());
         self.send_at.push(new.send_at);
         self.expire_at.push(new.expire_at);
         self.give_up_at.push(new.give_up_at);

@@ -1,115 +1,216 @@
-//! Claim: what is due is taken under a lease, and what is found out of order is dealt with.
+//! Claim: what is due is taken under a lease.
 //!
-//! Owns the fairness among lanes and the fate of what was cut off or waited too long; sends nothing.
+//! Owns the reading of what was taken, and how far each lane was seen. Which lanes are asked, and for how many, is the
+//! dispatcher's to say; what is found out of order is `recover`'s.
 
 use std::time::Duration;
 
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{
-    ClaimRequest, Claimed, Lease, Outbox, OutboxError, attempts::recipients, error::unreadable, interval::interval,
-};
+use super::{LaneId, Lease, Outbox, OutboxError, attempts::recipients, error::unreadable, interval::interval};
 use crate::{
     delivery::ProviderName,
-    message::{MessageId, UnknownOutcome},
+    message::{MessageId, RecipientIndex, UnknownOutcome},
 };
 
-/// How many messages one statement of a sweep deals with at most.
-const SWEEP_SIZE: usize = 1000;
+/// Which messages to claim.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// The lanes, in the order in which they are looked at.
+    pub lanes: Vec<LaneClaim>,
+    /// How many at most in all.
+    pub limit: usize,
+    /// How long the lease lasts.
+    pub lease: Duration,
+    /// How many rounds may be spent: a takeover spends one.
+    pub max_rounds: u32,
+    /// The providers that recognise a message by its key: what one of them may have is offered to it again under HOLD.
+    pub idempotent: Vec<ProviderName>,
+    /// Whether messages are taken over whose lease has run out.
+    pub takes_over: bool,
+}
 
-/// What the statement is asked.
-struct Look<'a> {
-    chains: Vec<&'a str>,
-    providers: Vec<&'a str>,
-    limit: usize,
-    lease: Duration,
-    max_rounds: u32,
-    idempotent: Vec<&'a str>,
-    only_ended: bool,
-    takes_over: bool,
+/// What is wanted of one lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneClaim {
+    /// The lane.
+    pub lane: LaneId,
+    /// Its chain.
+    pub chain: String,
+    /// The provider of the chain that is asked first.
+    pub provider: ProviderName,
+    /// Messages that were due before are not looked at; `None`: all are.
+    pub since: Option<OffsetDateTime>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+/// What a claim came to.
+#[derive(Clone, Debug)]
+pub struct Claims {
+    /// The messages taken.
+    pub messages: Vec<Claimed>,
+    /// How each lane was found that was looked at, in their order.
+    pub lanes: Vec<LaneFound>,
+    /// The database's time. Nothing that is due later was looked at.
+    pub at: OffsetDateTime,
+}
+
+impl Claims {
+    /// Whether something was left behind.
+    pub fn has_rest(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.rest != Rest::Nothing)
+    }
+}
+
+/// How one lane was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneFound {
+    /// The lane.
+    pub lane: LaneId,
+    /// How many of its messages were met.
+    pub found: usize,
+    /// What is left.
+    pub rest: Rest,
+}
+
+/// What a claim has left in a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing that is due.
+    Nothing,
+    /// There may be more from that time on.
+    From(OffsetDateTime),
+}
+
+/// A message that was claimed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claimed {
+    /// The right to it.
+    pub lease: Lease,
+    /// Until when the lease lasts, by the database's clock.
+    pub leased_until: OffsetDateTime,
+    /// The lane it waited in.
+    pub lane: LaneId,
+    /// The chain it is offered to.
+    pub chain: String,
+    /// The provider the row names: the one to ask first.
+    pub provider: ProviderName,
+    /// Whether `provider` was kept from before this claim because it deferred the message or may have it.
+    pub ask_first: bool,
+    /// Whether it was never tried.
+    pub untried: bool,
+    /// The rounds spent, a takeover included.
+    pub rounds: u32,
+    /// The recipients still open; `None`: all.
+    pub open: Option<Vec<RecipientIndex>>,
+    /// Whether a recipient was accepted before.
+    pub accepted_before: bool,
+    /// When the first attempt of unknown outcome began, if there was one.
+    pub unknown_since: Option<OffsetDateTime>,
+    /// When it expires.
+    pub expire_at: Option<OffsetDateTime>,
+    /// When it has waited the allowed time.
+    pub give_up_at: OffsetDateTime,
+    /// What to do when nobody can know whether it was sent.
+    pub unknown_outcome: UnknownOutcome,
+    /// How many bytes its content has as it is stored.
+    pub size_bytes: u64,
 }
 
 /// What the statement answers.
 struct Row {
-    id: Uuid,
-    fate: Option<String>,
-    token: Option<i64>,
-    leased_until: Option<OffsetDateTime>,
-    chain: String,
-    provider: Option<String>,
-    ask_first: bool,
-    rounds: i32,
-    attempts: i32,
+    now: OffsetDateTime,
+    nth: Option<i64>,
+    place: Option<i64>,
+    id: Option<Uuid>,
+    due_at: Option<OffsetDateTime>,
+    rounds: Option<i32>,
+    attempts: Option<i32>,
     open_recipients: Option<Vec<i16>>,
-    accepted_before: bool,
+    accepted_before: Option<bool>,
     unknown_since: Option<OffsetDateTime>,
     expire_at: Option<OffsetDateTime>,
-    give_up_at: OffsetDateTime,
-    hold: bool,
+    give_up_at: Option<OffsetDateTime>,
+    hold: Option<bool>,
+    ask_first: Option<bool>,
+    provider: Option<String>,
+    size_bytes: Option<i64>,
+    out_of_order: Option<bool>,
+    taken: bool,
 }
 
 impl Outbox {
     /// Takes messages that are due, at most as many as asked for, for the time of the lease.
     ///
-    /// One statement. Only where all it found had come to their end (expired, called off, given up) does it look again.
-    pub async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Claimed>, OutboxError> {
-        let look = Look {
-            chains: request.chains.keys().map(String::as_str).collect(),
-            providers: request.chains.values().map(ProviderName::as_str).collect(),
-            limit: request.limit,
-            lease: request.lease,
-            max_rounds: request.max_rounds,
-            idempotent: request.idempotent.iter().map(ProviderName::as_str).collect(),
-            only_ended: false,
-            takes_over: request.takes_over,
+    /// One statement; a second one for lanes in which something was out of order. Lanes after the one that gave the last
+    /// of the messages wanted were not looked at and are not in the answer.
+    pub async fn claim(&self, request: &ClaimRequest) -> Result<Claims, OutboxError> {
+        // Chosen here and not in the statement: made again, it hands out the same leases.
+        let tokens: Vec<i64> = (0..request.limit).map(|_| rand::random()).collect();
+        let rows = self.look_at_lanes(request, &tokens).await?;
+        let Some(at) = rows.first().map(|row| row.now) else {
+            return Err(unreadable("a claim without an answer"));
         };
-        loop {
-            let rows = self.look(&look).await?;
-            let found_any = !rows.is_empty();
-            let claimed = self.read_claimed(rows.into_iter().filter(|row| row.fate.is_none())).await;
-            if !claimed.is_empty() || !found_any {
-                return Ok(claimed);
+        let found: Vec<Found> = rows.into_iter().filter_map(|row| row.into_found(request, &tokens)).collect();
+        let lanes = sum_up(request, &found);
+        let out_of_order: Vec<LaneClaim> = lanes_out_of_order(request, &found);
+        let taken = found.into_iter().filter(|found| found.taken);
+        let mut messages = self.read_claimed(taken.map(|found| found.into_claimed(at, request))).await;
+        if !out_of_order.is_empty() {
+            let limit = request.limit.saturating_sub(messages.len());
+            match self.recover(&out_of_order, limit, request).await {
+                Ok(more) => messages.extend(more),
+                Err(error) if messages.is_empty() => return Err(error),
+                // What was taken is committed: it is to be sent.
+                Err(error) => tracing::warn!(%error, "what is out of order could not be dealt with; it is tried again"),
             }
         }
+        Ok(Claims { messages, lanes, at })
     }
 
-    /// Ends what must not wait any longer in chains that have no ready provider: messages that expired, were called
-    /// off, or have waited the allowed time. Claims nothing; says how many it ended.
-    pub async fn sweep(&self, chains: &[String]) -> Result<u64, OutboxError> {
-        let look = Look {
-            chains: chains.iter().map(String::as_str).collect(),
-            providers: vec![""; chains.len()],
-            limit: SWEEP_SIZE,
-            lease: Duration::ZERO,
-            // What is over is over, whatever was tried: neither of the two changes its fate.
-            max_rounds: u32::MAX,
-            idempotent: Vec::new(),
-            only_ended: true,
-            takes_over: true,
-        };
-        let mut ended = 0;
-        loop {
-            let rows = self.look(&look).await?.len();
-            ended += rows as u64;
-            if rows < SWEEP_SIZE {
-                return Ok(ended);
-            }
-        }
+    async fn look_at_lanes(&self, request: &ClaimRequest, tokens: &[i64]) -> Result<Vec<Row>, OutboxError> {
+        let ids: Vec<i32> = request.lanes.iter().map(|asked| asked.lane.as_i32()).collect();
+        let since: Vec<OffsetDateTime> = request.lanes.iter().map(LaneClaim::begins).collect();
+        let limits: Vec<i32> =
+            request.lanes.iter().map(|asked| i32::try_from(asked.limit).unwrap_or(i32::MAX)).collect();
+        let providers: Vec<&str> = request.lanes.iter().map(|asked| asked.provider.as_str()).collect();
+        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+        self.hot
+            .repeat(|| async {
+                sqlx::query_file_as!(
+                    Row,
+                    "src/outbox/claim.sql",
+                    &ids,
+                    &since,
+                    &limits,
+                    &providers as _,
+                    limit,
+                    interval(request.lease),
+                    tokens,
+                    request.takes_over
+                )
+                .fetch_all(&self.hot)
+                .await
+            })
+            .await
     }
 
     /// Reads what was claimed. The claim is committed by now, so a row that cannot be read must not take the others with
     /// it: it goes to a person.
-    async fn read_claimed(&self, rows: impl Iterator<Item = Row>) -> Vec<Claimed> {
+    pub(super) async fn read_claimed(
+        &self,
+        rows: impl Iterator<Item = Result<Claimed, UnreadableClaim>>,
+    ) -> Vec<Claimed> {
         let mut claimed = Vec::new();
         let mut unreadable = Vec::new();
         for row in rows {
-            let (id, token) = (row.id, row.token);
-            match row.into_claimed() {
+            match row {
                 Ok(one) => claimed.push(one),
-                Err(error) => {
+                Err(UnreadableClaim { id, token, error }) => {
                     tracing::error!(message_id = %id, %error, "a row that was claimed cannot be read");
-                    unreadable.extend(token.map(|token| (id, token)));
+                    unreadable.push((id, token));
                 }
             }
         }
@@ -126,84 +227,88 @@ impl Outbox {
         let (ids, tokens): (Vec<Uuid>, Vec<i64>) = leases.iter().copied().unzip();
         self.database
             .repeat(|| async {
-                sqlx::query!(
-                    r#"
-                with failed as (
-                    update pending
-                    set
-                        status = 'FAILED_NOT_RETRYABLE',
-                        due_at = null,
-                        failed_at = now(),
-                        token = null,
-                        begun_at = null,
-                        provider = null,
-                        ask_first = false
-                    from unnest($1::uuid[], $2::bigint[]) as lease (id, token)
-                    where pending.id = lease.id
-                        and pending.token = lease.token
-                    returning pending.id, pending.status
-                )
-                insert into tally (day, status, n)
-                select day_of(id), status, sum(n)
-                from (
-                    select id, 'IN_PROCESS'::status as status, -1 as n
-                    from failed
-                    union all
-                    select id, status, 1
-                    from failed
-                ) as change
-                group by day_of(id), status
-                "#,
-                    &ids,
-                    &tokens
-                )
-                .execute(&self.database)
-                .await
+                sqlx::query_file!("src/outbox/set_aside.sql", &ids, &tokens).execute(&self.database).await
             })
             .await?;
         Ok(())
     }
+}
 
-    async fn look(&self, look: &Look<'_>) -> Result<Vec<Row>, OutboxError> {
-        if look.chains.is_empty() || look.limit == 0 {
-            return Ok(Vec::new());
-        }
-        // Chosen here and not in the statement: made again, it hands out the same leases.
-        let tokens: Vec<i64> = (0..look.limit).map(|_| rand::random()).collect();
-        let limit = i64::try_from(look.limit).unwrap_or(i64::MAX);
-        let max_rounds = i32::try_from(look.max_rounds).unwrap_or(i32::MAX);
-        self.database
-            .repeat(|| async {
-                sqlx::query_file_as!(
-                    Row,
-                    "src/outbox/claim.sql",
-                    &look.chains as _,
-                    &look.providers as _,
-                    limit,
-                    interval(look.lease),
-                    &tokens,
-                    max_rounds,
-                    &look.idempotent as _,
-                    look.only_ended,
-                    look.takes_over
-                )
-                .fetch_all(&self.database)
-                .await
-            })
-            .await
+impl LaneClaim {
+    /// Since when, as Postgres takes it.
+    pub(super) fn begins(&self) -> OffsetDateTime {
+        self.since.unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
 }
 
+/// A row that was claimed and cannot be read.
+pub(super) struct UnreadableClaim {
+    pub(super) id: Uuid,
+    pub(super) token: i64,
+    pub(super) error: OutboxError,
+}
+
+/// A row that was met.
+struct Found {
+    /// The place of its lane among those asked.
+    place: usize,
+    token: i64,
+    id: Uuid,
+    due_at: OffsetDateTime,
+    out_of_order: bool,
+    taken: bool,
+    rounds: i32,
+    attempts: i32,
+    open_recipients: Option<Vec<i16>>,
+    accepted_before: bool,
+    unknown_since: Option<OffsetDateTime>,
+    expire_at: Option<OffsetDateTime>,
+    give_up_at: OffsetDateTime,
+    hold: bool,
+    ask_first: bool,
+    provider: String,
+    size_bytes: i64,
+}
+
 impl Row {
-    fn into_claimed(self) -> Result<Claimed, OutboxError> {
-        let (Some(token), Some(leased_until), Some(provider)) = (self.token, self.leased_until, self.provider) else {
-            return Err(unreadable("a row was claimed without a lease"));
-        };
+    /// `None` for the row that only tells the time.
+    fn into_found(self, request: &ClaimRequest, tokens: &[i64]) -> Option<Found> {
+        let nth = usize::try_from(self.nth?).ok()?.checked_sub(1)?;
+        let place = usize::try_from(self.place?).ok()?.checked_sub(1)?;
+        Some(Found {
+            place: (place < request.lanes.len()).then_some(place)?,
+            token: *tokens.get(nth)?,
+            id: self.id?,
+            due_at: self.due_at?,
+            out_of_order: self.out_of_order?,
+            taken: self.taken,
+            rounds: self.rounds?,
+            attempts: self.attempts?,
+            open_recipients: self.open_recipients,
+            accepted_before: self.accepted_before?,
+            unknown_since: self.unknown_since,
+            expire_at: self.expire_at,
+            give_up_at: self.give_up_at?,
+            hold: self.hold?,
+            ask_first: self.ask_first?,
+            // The row of an IN_PROCESS message always names one, and one that waits is given the first.
+            provider: self.provider.unwrap_or_default(),
+            size_bytes: self.size_bytes?,
+        })
+    }
+}
+
+impl Found {
+    fn into_claimed(self, at: OffsetDateTime, request: &ClaimRequest) -> Result<Claimed, UnreadableClaim> {
+        let Self { id, token, .. } = self;
+        let asked = &request.lanes[self.place];
+        let id = MessageId::from_uuid(id).map_err(|error| UnreadableClaim { id, token, error: unreadable(error) })?;
         Ok(Claimed {
-            lease: Lease { id: MessageId::from_uuid(self.id).map_err(unreadable)?, token },
-            leased_until,
-            chain: self.chain,
-            provider: ProviderName::new(&provider),
+            lease: Lease { id, token },
+            leased_until: at + request.lease,
+            lane: asked.lane,
+            chain: asked.chain.clone(),
+            provider: ProviderName::new(&self.provider),
             ask_first: self.ask_first,
             untried: self.attempts == 0,
             rounds: u32::try_from(self.rounds).unwrap_or(0),
@@ -214,6 +319,41 @@ impl Row {
             expire_at: self.expire_at,
             give_up_at: self.give_up_at,
             unknown_outcome: if self.hold { UnknownOutcome::Hold } else { UnknownOutcome::Resend },
+            size_bytes: u64::try_from(self.size_bytes).unwrap_or(0),
         })
     }
+}
+
+/// How each lane was found. Where as many were met as were wanted in all, the lanes after the last of them were not
+/// looked at, and that one perhaps not to its end.
+fn sum_up(request: &ClaimRequest, found: &[Found]) -> Vec<LaneFound> {
+    let cut_off = (found.len() >= request.limit).then(|| found.last().map_or(0, |last| last.place));
+    let looked_at = cut_off.map_or(request.lanes.len(), |last| last + 1);
+    let mut lanes: Vec<LaneFound> = request.lanes[..looked_at]
+        .iter()
+        .map(|asked| LaneFound { lane: asked.lane, found: 0, rest: Rest::Nothing })
+        .collect();
+    for one in found {
+        let (lane, asked) = (&mut lanes[one.place], &request.lanes[one.place]);
+        lane.found += 1;
+        if lane.found >= asked.limit || cut_off == Some(one.place) {
+            lane.rest = Rest::From(one.due_at);
+        }
+    }
+    // Whatever becomes of what was not taken, the lane is looked at again from there.
+    for one in found.iter().filter(|one| !one.taken).rev() {
+        lanes[one.place].rest = Rest::From(one.due_at);
+    }
+    lanes
+}
+
+/// The lanes in which something is out of order, each from the first such row on.
+fn lanes_out_of_order(request: &ClaimRequest, found: &[Found]) -> Vec<LaneClaim> {
+    let mut lanes: Vec<(usize, LaneClaim)> = Vec::new();
+    for one in found.iter().filter(|one| one.out_of_order) {
+        if lanes.last().is_none_or(|(place, _)| *place != one.place) {
+            lanes.push((one.place, LaneClaim { since: Some(one.due_at), ..request.lanes[one.place].clone() }));
+        }
+    }
+    lanes.into_iter().map(|(_, lane)| lane).collect()
 }

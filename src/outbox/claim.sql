@@ -1,364 +1,141 @@
--- Takes what is due, and deals with what it finds out of order: a lease that ran out, a time that has passed, a message
--- that was called off. Answers with every row it touched; those with a fate were not claimed.
+-- Takes what is due from lanes, each from its position on, and answers with what it found there.
 --
--- The fates are those of the transition function in `delivery/policy.rs`, for a round that was cut off (a takeover) or
--- not begun.
+-- Only what waits as it should is taken. A row that is out of order (a lease that ran out, a time that has passed, a
+-- message that was called off) is locked for the moment and told of; `recover.sql` deals with it.
 --
---  $1, $2  chains, and for each the provider that is asked first
---  $3      how many at most
---  $4      how long the lease lasts
---  $5      a token for each row
---  $6      how many rounds may be spent
---  $7      the providers that recognise a message by its key
---  $8      whether only what must not wait any longer is dealt with, and nothing claimed
---  $9      whether what others hold is taken over when their leases have run out
-with lanes as materialized (
+-- This statement runs for every batch of messages, and its plan is made once: a row is found by the index of what is due
+-- and then known by its place, so that there is one way to do it, whatever Postgres believes of the size of the table.
+--
+-- Lanes are looked at in the order given, and no further than to the last row that is wanted. There is always a row in
+-- the answer, since the database's time is one.
+--
+--  $1 … $4  lanes, and for each since when, how many at most, and the provider that is asked first
+--  $5       how many at most in all
+--  $6       how long the lease lasts
+--  $7       a token for each row
+--  $8       whether what others hold is told of when their leases have run out
+with met as (
     select
-        lane.id,
-        lane.chain,
-        lane.priority,
-        asked.provider,
-        case lane.priority when 'HIGH' then 8.0 when 'NORMAL' then 4.0 else 1.0 end as weight,
-        random() as phase
-    from unnest($1::text[], $2::text[]) as asked (chain, provider)
-    join lane on lane.chain = asked.chain
-    where not lane.paused
-),
--- Who stands in line, as far as one claim could reach. Nothing is locked yet.
-line as (
-    select
-        lanes.id,
-        lanes.priority,
-        due.place,
-        (due.place - lanes.phase) / lanes.weight as turn
-    from lanes
-    cross join lateral (
-        select row_number() over () as place
-        from (
-            select
-            from pending
-            where pending.lane = lanes.id
-                and pending.due_at <= now()
-                and (not $8 or pending.cancel_requested or pending.expire_at <= now() or pending.give_up_at <= now())
-                and ($9 or pending.status <> 'IN_PROCESS')
-            order by pending.due_at
-            limit $3
-        ) as ahead
-    ) as due
-),
--- Turns are dealt out by the weight of the priority, which the lanes of one priority share. The phase, drawn anew each
--- time, decides who comes first: so a claim of one takes from every lane in the end. A lane that has less than its share
--- leaves the rest to the others.
-share as (
-    select id, count(*) as size
-    from (
-        select id
-        from (
-            select id, turn * count(*) filter (where place = 1) over (partition by priority) as turn
-            from line
-        ) as weighed
-        order by turn
-        limit $3
-    ) as dealt
-    group by id
-),
-taken as materialized (
-    select
-        row_number() over () as nth,
-        lanes.chain,
-        lanes.provider as first_provider,
+        asked.place,
+        asked.provider as first_provider,
+        due.place_in_table,
         due.id,
         due.due_at,
-        due.expire_at,
-        due.give_up_at,
-        due.unknown_since,
-        due.begun_at,
-        due.last_attempt_at,
         due.status,
         due.rounds,
         due.attempts,
-        due.last_class,
+        due.open_recipients,
+        due.accepted_before,
+        due.unknown_since,
+        due.expire_at,
+        due.give_up_at,
         due.hold,
         due.ask_first,
-        due.accepted_before,
-        due.cancel_requested,
-        due.open_recipients,
         due.provider,
-        due.last_provider,
-        due.last_code,
-        due.provider_message_id
-    from share
-    join lanes on lanes.id = share.id
+        due.size_bytes,
+        due.status = 'IN_PROCESS'
+            or due.cancel_requested
+            or due.give_up_at <= now()
+            or coalesce(due.expire_at <= now(), false) as out_of_order
+    from unnest($1::integer[], $2::timestamptz[], $3::integer[], $4::text[])
+        with ordinality as asked (lane, since, size, provider, place)
     cross join lateral (
         select
+            pending.ctid as place_in_table,
             pending.id,
             pending.due_at,
-            pending.expire_at,
-            pending.give_up_at,
-            pending.unknown_since,
-            pending.begun_at,
-            pending.last_attempt_at,
             pending.status,
             pending.rounds,
             pending.attempts,
-            pending.last_class,
+            pending.open_recipients,
+            pending.accepted_before,
+            pending.unknown_since,
+            pending.expire_at,
+            pending.give_up_at,
             pending.hold,
             pending.ask_first,
-            pending.accepted_before,
-            pending.cancel_requested,
-            pending.open_recipients,
             pending.provider,
-            pending.last_provider,
-            pending.last_code,
-            pending.provider_message_id
+            pending.size_bytes,
+            pending.cancel_requested
         from pending
-        where pending.lane = share.id
+        where pending.lane = asked.lane
+            and pending.due_at >= asked.since
             and pending.due_at <= now()
-            and (not $8 or pending.cancel_requested or pending.expire_at <= now() or pending.give_up_at <= now())
-            and ($9 or pending.status <> 'IN_PROCESS')
+            and ($8 or pending.status <> 'IN_PROCESS')
+            -- A look-up of its own and no join, which could change the order of the lanes.
+            and not (select lane.paused from lane where lane.id = asked.lane)
         order by pending.due_at
-        limit share.size
-        for update skip locked
+        limit asked.size
+        for update of pending skip locked
     ) as due
+    limit $5
 ),
--- A takeover of what had begun is an attempt of unknown outcome, and spends a round: a message that kills its
--- dispatcher comes to an end.
-counted as (
+found as materialized (
     select
-        taken.nth,
-        taken.chain,
-        taken.first_provider,
-        taken.id,
-        taken.expire_at,
-        taken.give_up_at,
-        taken.status = 'IN_PROCESS' as taken_over,
-        taken.status as status_before,
-        taken.begun_at,
-        coalesce(taken.unknown_since, taken.begun_at) as unknown_since,
-        taken.rounds + cut.off as rounds,
-        taken.attempts + cut.off as attempts,
-        taken.hold,
-        taken.ask_first or cut.off = 1 as ask_first,
-        taken.accepted_before,
-        taken.cancel_requested,
-        taken.open_recipients,
-        taken.provider,
-        case cut.off when 1 then taken.begun_at else taken.last_attempt_at end as last_attempt_at,
-        case cut.off when 1 then 'OUTCOME_UNKNOWN' else taken.last_class end as last_class,
-        case cut.off when 1 then taken.provider else taken.last_provider end as last_provider,
-        case cut.off when 1 then 'takeover' else taken.last_code end as last_code,
-        case cut.off when 1 then null else taken.provider_message_id end as provider_message_id
-    from taken
-    cross join lateral (
-        select (taken.begun_at is not null)::integer as off
-    ) as cut
+        row_number() over () as nth,
+        met.place,
+        met.place_in_table,
+        met.id,
+        met.due_at,
+        met.status,
+        met.rounds,
+        met.attempts,
+        met.open_recipients,
+        met.accepted_before,
+        met.unknown_since,
+        met.expire_at,
+        met.give_up_at,
+        met.hold,
+        met.ask_first,
+        case when met.ask_first then met.provider else met.first_provider end as provider,
+        met.size_bytes,
+        met.out_of_order
+    from met
 ),
-judged as materialized (
-    select
-        counted.nth,
-        counted.chain,
-        counted.first_provider,
-        counted.id,
-        counted.expire_at,
-        counted.give_up_at,
-        counted.taken_over,
-        counted.status_before,
-        counted.begun_at,
-        counted.unknown_since,
-        counted.rounds,
-        counted.attempts,
-        counted.hold,
-        counted.ask_first,
-        counted.accepted_before,
-        counted.cancel_requested,
-        counted.open_recipients,
-        counted.provider,
-        counted.last_attempt_at,
-        counted.last_class,
-        counted.last_provider,
-        counted.last_code,
-        counted.provider_message_id,
-        verdict.reason,
-        case
-            when verdict.reason is null then null
-            when verdict.reason in ('CANCELED', 'EXPIRED') and counted.unknown_since is not null
-                then 'FAILED_OUTCOME_UNKNOWN'
-            when verdict.reason = 'CANCELED' and counted.accepted_before then 'SUCCESS_SENT'
-            when verdict.reason = 'CANCELED' then 'CANCELED'
-            when verdict.reason = 'EXPIRED' and counted.accepted_before then 'FAILED_RETRIES_EXHAUSTED'
-            when verdict.reason = 'EXPIRED' then 'EXPIRED'
-            when counted.hold and counted.unknown_since is not null then 'FAILED_OUTCOME_UNKNOWN'
-            else 'FAILED_RETRIES_EXHAUSTED'
-        end::status as fate
-    from counted
-    cross join lateral (
-        select case
-            when counted.cancel_requested then 'CANCELED'
-            when counted.expire_at <= now() then 'EXPIRED'
-            when counted.give_up_at <= now() then 'GAVE_UP'
-            when counted.hold and counted.begun_at is not null and counted.provider <> all ($7::text[]) then 'HELD'
-            when counted.begun_at is not null and counted.rounds >= $6 then 'EXHAUSTED'
-        end as reason
-    ) as verdict
-    -- There are no more than that; said again for the planner, which would take them for a tenth of the table.
-    limit $3
-),
-finished as (
-    delete from pending
-    using judged
-    where pending.id = judged.id
-        and judged.fate in ('EXPIRED', 'CANCELED', 'SUCCESS_SENT')
-),
-moved as (
+claimed as (
     update pending
     set
-        status = coalesce(judged.fate, 'IN_PROCESS'),
-        due_at = case when judged.fate is null then now() + $4::interval end,
-        failed_at = case when judged.fate is not null then now() end,
-        token = case when judged.fate is null then ($5::bigint[])[judged.nth] end,
+        status = 'IN_PROCESS',
+        due_at = now() + $6::interval,
+        token = ($7::bigint[])[found.nth],
         -- Under RESEND sending may begin at once; under HOLD that is put on record apart, before the first byte.
-        begun_at = case when judged.fate is null and not judged.hold then now() end,
-        provider = case
-            when judged.fate = 'FAILED_OUTCOME_UNKNOWN' then judged.provider
-            when judged.fate is not null then null
-            when judged.ask_first then judged.provider
-            else judged.first_provider
-        end,
-        ask_first = judged.fate is null and judged.ask_first,
-        unknown_since = judged.unknown_since,
-        rounds = judged.rounds,
-        attempts = judged.attempts,
-        last_attempt_at = judged.last_attempt_at,
-        last_class = judged.last_class,
-        last_provider = judged.last_provider,
-        last_code = judged.last_code,
-        provider_message_id = judged.provider_message_id
-    from judged
-    where pending.id = judged.id
-        and (judged.fate is null
-            or judged.fate in ('FAILED_NOT_RETRYABLE', 'FAILED_RETRIES_EXHAUSTED', 'FAILED_OUTCOME_UNKNOWN'))
-    returning pending.id, pending.token, pending.due_at, pending.provider, pending.ask_first
-),
-written as (
-    insert into event (
-        message_id,
-        kind,
-        at,
-        round,
-        provider,
-        class,
-        scope,
-        code,
-        offered,
-        status,
-        finished_at,
-        rounds,
-        attempts,
-        last_attempt_at,
-        last_class,
-        last_provider,
-        last_code,
-        last_provider_message_id
-    )
-    select
-        id,
-        kind,
-        at,
-        round,
-        provider,
-        class,
-        scope,
-        code,
-        offered,
-        status,
-        finished_at,
-        rounds,
-        attempts,
-        last_attempt_at,
-        last_class,
-        last_provider,
-        last_code,
-        last_provider_message_id
-    from (
-        select
-            id,
-            1 as step,
-            'TAKEOVER'::event_kind as kind,
-            coalesce(begun_at, now()) as at,
-            case when begun_at is not null then rounds end as round,
-            provider,
-            case when begun_at is not null then 'OUTCOME_UNKNOWN'::class end as class,
-            case when begun_at is not null then 'WIRE'::scope end as scope,
-            case when begun_at is not null then 'takeover' end as code,
-            open_recipients as offered,
-            null::status as status,
-            null::timestamptz as finished_at,
-            null::integer as rounds,
-            null::integer as attempts,
-            null::timestamptz as last_attempt_at,
-            null::class as last_class,
-            null::text as last_provider,
-            null::text as last_code,
-            null::text as last_provider_message_id
-        from judged
-        where taken_over
-        union all
-        select
-            judged.id,
-            2,
-            judged.reason::event_kind,
-            now(),
-            null,
-            null,
-            null,
-            null,
-            null,
-            null,
-            final.status,
-            case when final.status is not null then now() end,
-            case when final.status is not null then judged.rounds end,
-            case when final.status is not null then judged.attempts end,
-            case when final.status is not null then judged.last_attempt_at end,
-            case when final.status is not null then judged.last_class end,
-            case when final.status is not null then judged.last_provider end,
-            case when final.status is not null then judged.last_code end,
-            case when final.status is not null then judged.provider_message_id end
-        from judged
-        cross join lateral (
-            select case when judged.fate in ('EXPIRED', 'CANCELED', 'SUCCESS_SENT') then judged.fate end as status
-        ) as final
-        where judged.reason in ('CANCELED', 'EXPIRED', 'GAVE_UP')
-    ) as story
-    order by id, step
+        begun_at = case when not found.hold then now() end,
+        provider = found.provider
+    from found
+    where pending.ctid = found.place_in_table
+        and not found.out_of_order
+    returning found.nth, found.id, found.status
 ),
 tallied as (
     insert into tally (day, status, n)
-    select day_of(id), status, sum(n)
+    select moved.day, change.status, change.n
     from (
-        select id, status_before as status, -1 as n
-        from judged
-        union all
-        select id, coalesce(fate, 'IN_PROCESS'), 1
-        from judged
-    ) as change
-    group by day_of(id), status
-    having sum(n) <> 0
+        select day_of(id) as day, status, count(*) as n
+        from claimed
+        group by day_of(id), status
+    ) as moved
+    cross join lateral (
+        values (moved.status, -moved.n), ('IN_PROCESS', moved.n)
+    ) as change (status, n)
 )
 select
-    judged.id as "id!",
-    judged.fate::text as fate,
-    moved.token,
-    moved.due_at as leased_until,
-    judged.chain as "chain!",
-    moved.provider,
-    coalesce(moved.ask_first, false) as "ask_first!",
-    judged.rounds as "rounds!",
-    judged.attempts as "attempts!",
-    judged.open_recipients,
-    judged.accepted_before as "accepted_before!",
-    judged.unknown_since,
-    judged.expire_at,
-    judged.give_up_at as "give_up_at!",
-    judged.hold as "hold!"
-from judged
-left join moved on moved.id = judged.id
+    now() as "now!",
+    found.nth,
+    found.place,
+    found.id,
+    found.due_at,
+    found.rounds,
+    found.attempts,
+    found.open_recipients,
+    found.accepted_before,
+    found.unknown_since,
+    found.expire_at,
+    found.give_up_at,
+    found.hold,
+    found.ask_first,
+    found.provider,
+    found.size_bytes,
+    found.out_of_order,
+    coalesce(found.nth = any (array(select nth from claimed)), false) as "taken!"
+from (values (true)) as always (is_so)
+left join found on always.is_so

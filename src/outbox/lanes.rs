@@ -1,14 +1,53 @@
 //! The lanes: messages of one chain, priority and client wait in one line.
 //!
-//! Owns the numbers that `pending` knows them by, remembered by every process; who goes next is decided by a claim.
+//! Owns the numbers that `pending` knows them by, remembered by every process, and whether a lane is paused. Who goes
+//! next is the dispatcher's to say.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::{PoisonError, RwLock},
 };
 
-use super::{NewMessage, OutboxError, database::Database};
+use super::{NewMessage, Outbox, OutboxError, database::Database};
 use crate::message::{ClientId, Priority};
+
+/// The number of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(i32);
+
+impl LaneId {
+    /// The lane of that number.
+    pub(crate) fn new(id: i32) -> Self {
+        Self(id)
+    }
+
+    /// Its number, as the tables have it.
+    pub(crate) fn as_i32(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for LaneId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Messages of one chain, priority and client: they wait in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// Its number.
+    pub id: LaneId,
+    /// The chain its messages are offered to.
+    pub chain: String,
+    /// Their priority.
+    pub priority: Priority,
+    /// Who sent them.
+    pub client: ClientId,
+    /// Whether an operator has paused it: nothing is claimed from it.
+    pub paused: bool,
+}
 
 /// What tells a lane from another.
 type Key = (String, Priority, ClientId);
@@ -16,7 +55,8 @@ type Key = (String, Priority, ClientId);
 /// The lanes that this process has met. A lane is never removed, so what is remembered stays true.
 #[derive(Default)]
 pub(super) struct Lanes {
-    known: RwLock<BTreeMap<Key, i32>>,
+    known: RwLock<BTreeMap<Key, LaneId>>,
+    paused: RwLock<BTreeSet<LaneId>>,
 }
 
 impl Lanes {
@@ -25,7 +65,7 @@ impl Lanes {
         &self,
         database: &Database,
         messages: impl IntoIterator<Item = &'a NewMessage>,
-    ) -> Result<Vec<i32>, OutboxError> {
+    ) -> Result<Vec<LaneId>, OutboxError> {
         let keys: Vec<Key> = messages.into_iter().map(key).collect();
         if let Some(lanes) = self.recall(&keys) {
             return Ok(lanes);
@@ -36,9 +76,21 @@ impl Lanes {
         self.recall(&keys).ok_or_else(|| OutboxError::Unreadable("a lane that was made is not there".into()))
     }
 
-    fn recall(&self, keys: &[Key]) -> Option<Vec<i32>> {
+    /// Takes in which lanes are paused, of all there are.
+    pub(super) fn note_paused(&self, paused: impl Iterator<Item = LaneId>) {
+        *self.paused.write().unwrap_or_else(PoisonError::into_inner) = paused.collect();
+    }
+
+    fn recall(&self, keys: &[Key]) -> Option<Vec<LaneId>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         keys.iter().map(|key| known.get(key).copied()).collect()
+    }
+}
+
+impl Outbox {
+    /// Whether a lane was paused when this process last looked: a claim asks the database itself.
+    pub fn is_paused(&self, lane: LaneId) -> bool {
+        self.lanes.paused.read().unwrap_or_else(PoisonError::into_inner).contains(&lane)
     }
 }
 
@@ -47,7 +99,7 @@ fn key(new: &NewMessage) -> Key {
 }
 
 /// Sorted, so that two processes that meet the same lanes do not wait for each other in a circle.
-async fn find_or_make(database: &Database, wanted: &BTreeSet<&Key>) -> Result<Vec<(Key, i32)>, OutboxError> {
+async fn find_or_make(database: &Database, wanted: &BTreeSet<&Key>) -> Result<Vec<(Key, LaneId)>, OutboxError> {
     let chains: Vec<&str> = wanted.iter().map(|(chain, ..)| chain.as_str()).collect();
     let priorities: Vec<&str> = wanted.iter().map(|(_, priority, _)| priority.as_str()).collect();
     let clients: Vec<&str> = wanted.iter().map(|(.., client)| client.as_str()).collect();
@@ -94,7 +146,7 @@ async fn find_or_make(database: &Database, wanted: &BTreeSet<&Key>) -> Result<Ve
         .map(|row| {
             let priority = Priority::parse(&row.priority)
                 .ok_or_else(|| OutboxError::Unreadable(format!("unknown priority {}", row.priority)))?;
-            Ok(((row.chain, priority, ClientId::new(&row.client)), row.id))
+            Ok(((row.chain, priority, ClientId::new(&row.client)), LaneId(row.id)))
         })
         .collect()
 }

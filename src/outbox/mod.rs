@@ -18,15 +18,18 @@ mod intake;
 mod interval;
 mod lanes;
 mod lease;
+mod look;
 mod openings;
 mod overview;
 mod query;
+mod recover;
 mod remove;
 mod retention;
 mod retire;
 mod settle;
 mod tally;
 mod types;
+mod wake;
 
 use std::sync::Arc;
 
@@ -34,15 +37,19 @@ use crate::message::Clock;
 use database::Database;
 use lanes::Lanes;
 
+pub use claim::{ClaimRequest, Claimed, Claims, LaneClaim, LaneFound, Rest};
 pub use days::DaysMade;
 pub use floor::{BENCHMARK_SCHEMA, DayOver, Floor, Reader, STATEMENT_TARGET, SURVIVES_ONE_IN, Written};
 pub use intake::{Intake, IntakeError, Receipt};
+pub use lanes::{Lane, LaneId};
+pub use look::LaneSeen;
 pub use openings::{Delivery, Openings};
 pub use retention::{Removed, Retirement};
 pub use types::{
-    Accepted, ClaimRequest, Claimed, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage,
-    OutboxError, Settled, Settlement,
+    Accepted, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage, OutboxError, Settled,
+    Settlement,
 };
+pub use wake::{News, Wake};
 
 /// The outbox in Postgres. Cheap to clone: all clones share one pool of connections.
 ///

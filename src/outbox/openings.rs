@@ -7,12 +7,12 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::{Claimed, NewMessage};
+use super::{Claimed, LaneId, NewMessage};
 use crate::{delivery::ProviderName, message::Message};
 
 /// Says which provider a message of a lane would be offered to first if it came now; `None` where it has to wait its
 /// turn: others wait in the lane, or nobody could take it.
-type Admits = dyn Fn(i32, &NewMessage) -> Option<ProviderName> + Send + Sync;
+type Admits = dyn Fn(LaneId, &NewMessage) -> Option<ProviderName> + Send + Sync;
 
 /// Where the API finds openings. Clones are the same.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl Openings {
     pub fn new(
         permits: Arc<Semaphore>,
         lease: Duration,
-        admits: impl Fn(i32, &NewMessage) -> Option<ProviderName> + Send + Sync + 'static,
+        admits: impl Fn(LaneId, &NewMessage) -> Option<ProviderName> + Send + Sync + 'static,
     ) -> (Self, mpsc::UnboundedReceiver<Delivery>) {
         let (deliveries, delivered) = mpsc::unbounded_channel();
         (Self { permits, admits: Arc::new(admits), lease, deliveries }, delivered)
@@ -58,9 +58,9 @@ impl Openings {
     }
 
     /// Takes an opening for a message of that lane, if there is one.
-    pub(super) fn take(&self, lane: i32, new: &NewMessage) -> Option<Opening> {
-        let permit = self.permits.clone().try_acquire_owned().ok()?;
+    pub(super) fn take(&self, lane: LaneId, new: &NewMessage) -> Option<Opening> {
         let provider = (self.admits)(lane, new)?;
+        let permit = self.permits.clone().try_acquire_owned().ok()?;
         Some(Opening { provider, permit, deliveries: self.deliveries.clone() })
     }
 }

@@ -1,12 +1,12 @@
 //! What goes into and comes out of the outbox.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use time::OffsetDateTime;
 
 use crate::{
     delivery::{Attempt, Class, Next, ProviderName, Scope, Status, Verdict},
-    message::{ClientId, EmailAddress, Message, MessageId, RecipientIndex, UnknownOutcome},
+    message::{ClientId, EmailAddress, Message, MessageId, RecipientIndex},
 };
 
 /// A message to accept.
@@ -54,23 +54,6 @@ pub enum Accepted {
     },
 }
 
-/// Which messages to claim.
-#[derive(Clone, Debug)]
-pub struct ClaimRequest {
-    /// The chains that have a ready provider, each with the provider that will be asked first.
-    pub chains: BTreeMap<String, ProviderName>,
-    /// How many at most.
-    pub limit: usize,
-    /// How long the lease lasts.
-    pub lease: Duration,
-    /// How many rounds may be spent: a takeover spends one.
-    pub max_rounds: u32,
-    /// The providers that recognise a message by its key: what one of them may have is offered to it again under HOLD.
-    pub idempotent: Vec<ProviderName>,
-    /// Whether messages are taken over whose lease has run out.
-    pub takes_over: bool,
-}
-
 /// The right to one message until a time: nobody else's write-back counts while it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
@@ -78,37 +61,6 @@ pub struct Lease {
     pub id: MessageId,
     /// What this claim is recognised by: random, so that no two claims share it.
     pub token: i64,
-}
-
-/// A message that was claimed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Claimed {
-    /// The right to it.
-    pub lease: Lease,
-    /// Until when the lease lasts, by the database's clock.
-    pub leased_until: OffsetDateTime,
-    /// The chain it is offered to.
-    pub chain: String,
-    /// The provider the row names: the one to ask first.
-    pub provider: ProviderName,
-    /// Whether `provider` was kept from before this claim because it deferred the message or may have it.
-    pub ask_first: bool,
-    /// Whether it was never tried.
-    pub untried: bool,
-    /// The rounds spent, a takeover included.
-    pub rounds: u32,
-    /// The recipients still open; `None`: all.
-    pub open: Option<Vec<RecipientIndex>>,
-    /// Whether a recipient was accepted before.
-    pub accepted_before: bool,
-    /// When the first attempt of unknown outcome began, if there was one.
-    pub unknown_since: Option<OffsetDateTime>,
-    /// When it expires.
-    pub expire_at: Option<OffsetDateTime>,
-    /// When it has waited the allowed time.
-    pub give_up_at: OffsetDateTime,
-    /// What to do when nobody can know whether it was sent.
-    pub unknown_outcome: UnknownOutcome,
 }
 
 /// Whether a lease still holds.

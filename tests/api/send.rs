@@ -25,7 +25,7 @@ async fn an_accepted_email_is_found_by_its_id() {
 async fn the_dispatcher_is_woken_once_the_message_is_committed() {
     let service = service().await;
     client(&service).await.send_email(request()).await.expect("accepted");
-    tokio::time::timeout(Duration::from_secs(10), service.wake.notified()).await.expect("woken");
+    tokio::time::timeout(Duration::from_secs(10), service.wake.rung()).await.expect("woken");
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn a_commit_outlives_the_deadline_of_its_call() {
     refused(&status, Code::DeadlineExceeded, "DEADLINE_PASSED");
     drop(held);
 
-    tokio::time::timeout(Duration::from_secs(10), service.wake.notified()).await.expect("committed");
+    tokio::time::timeout(Duration::from_secs(10), service.wake.rung()).await.expect("committed");
     let repeat = client.send_email(keyed("invoice-1")).await.expect("accepted").into_inner();
     assert!(repeat.deduplicated);
 }
@@ -173,7 +173,7 @@ async fn a_commit_outlives_its_caller() {
     client.get_status(GetStatusRequest::default()).await.expect_err("not an id");
     drop(held);
 
-    tokio::time::timeout(Duration::from_secs(10), service.wake.notified()).await.expect("committed");
+    tokio::time::timeout(Duration::from_secs(10), service.wake.rung()).await.expect("committed");
     let repeat = client.send_email(keyed("invoice-1")).await.expect("accepted").into_inner();
     assert!(repeat.deduplicated);
 }

@@ -23,7 +23,7 @@ max_connections = 1
 [dispatch]
 lease = "10s"
 lease_renewal = "5s"
-poll_shortest = "3s"
+poll_shortest = "6s"
 concurrency = "many"
 claim_size = 0
 settle_delay = 2
@@ -79,7 +79,7 @@ spare = []
         r#"server.listen = "0.0.0.0:50051": expected a loopback address, since calls are not authenticated (line 3)"#,
         r#"database.url: expected postgres://user:password@host:port/database (the value is not shown, it is a secret) (line 6)"#,
         r#"database.schema = "Mail": expected a name of small letters, digits and _, up to 63 of them, not beginning with a digit or with pg_ (line 7)"#,
-        r#"dispatch.poll_shortest = "3s": expected dispatch.poll_longest ("2s") at most (line 12)"#,
+        r#"dispatch.poll_shortest = "6s": expected dispatch.poll_longest ("5s") at most (line 12)"#,
         r#"dispatch.lease_renewal = "5s": expected less than half of dispatch.lease ("10s"), so that one renewal may fail (line 11)"#,
         r#"retry.pause = "2h": expected retry.ceiling ("1h") at most (line 20)"#,
         r#"policy.document_types = "order": expected up to 64 of A-Z, 0-9 and _ (line 22)"#,

@@ -14,7 +14,9 @@ use std::{
 use postrider::{
     delivery::{Attempt, Class, Next, Status},
     message::{ClientId, Email, EmailAddress, Mailbox, Message, MessageId, Priority, TraceContext, UnknownOutcome},
-    outbox::{self, ClaimRequest, Holding, Lease, NewMessage, Outbox, OutboxError, Settled, Settlement},
+    outbox::{
+        self, ClaimRequest, Holding, LaneClaim, LaneId, Lease, NewMessage, Outbox, OutboxError, Settled, Settlement,
+    },
 };
 use time::OffsetDateTime;
 
@@ -123,7 +125,7 @@ impl OutboxDriver<'_> {
             Action::Cancel => self.cancel().await,
             Action::Claim { by, first } => return self.claim(by, first).await,
             Action::Sweep => {
-                let ended = self.outbox(0).sweep(std::slice::from_ref(&self.chain)).await?;
+                let ended = self.outbox(0).sweep(&self.lanes().await?).await?;
                 Heard::Looked(if ended > 0 { Look::Ended } else { Look::Nothing })
             }
             Action::Do { by, deed } => match &before.senders[by] {
@@ -155,16 +157,23 @@ impl OutboxDriver<'_> {
         }
     }
 
+    /// The lanes of this world.
+    async fn lanes(&self) -> Result<Vec<LaneId>, OutboxError> {
+        let seen = self.outbox(0).look().await?.into_iter().filter(|seen| seen.lane.chain == self.chain);
+        Ok(seen.map(|seen| seen.lane.id).collect())
+    }
+
     async fn claim(&self, by: usize, first: Provider) -> Result<Reply, OutboxError> {
+        let lane = |lane| LaneClaim { lane, chain: self.chain.clone(), provider: first.name(), since: None, limit: 1 };
         let request = ClaimRequest {
-            chains: BTreeMap::from([(self.chain.clone(), first.name())]),
+            lanes: self.lanes().await?.into_iter().map(lane).collect(),
             limit: 1,
             lease: STEP * u32::from(LEASE),
             max_rounds: u32::from(self.setup.max_rounds),
             idempotent: self.setup.keyed.iter().map(|provider| provider.name()).collect(),
             takes_over: true,
         };
-        let claimed = self.outbox(by).claim(&request).await?.pop();
+        let claimed = self.outbox(by).claim(&request).await?.messages.pop();
         let lease = claimed.as_ref().map(|claimed| claimed.lease);
         let look = claimed.map_or(Look::Nothing, |claimed| Look::Claimed(self.claimed(&claimed)));
         Ok(Reply { heard: Heard::Looked(look), lease })

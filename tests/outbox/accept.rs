@@ -10,7 +10,7 @@ use postrider::{
 };
 use tokio::{sync::Barrier, task::JoinSet};
 
-use super::{DAY, Draft, HOUR, attempt, claimed_one, request, settlement};
+use super::{DAY, Draft, HOUR, attempt, claim, claimed_one, settlement};
 use crate::support::postgres::Database;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,7 +134,7 @@ async fn the_same_call_made_again_stores_nothing_twice() {
         assert_eq!(db.count("pending").await, 2);
     }
     // Nor does it bring back what is finished by now.
-    for claimed in db.outbox.claim(&request(10)).await.unwrap() {
+    for claimed in claim(&db.outbox, 10).await {
         db.outbox.settle(&[settlement(&claimed, 1, vec![attempt("primary", &[Class::Accepted])])]).await.unwrap();
     }
     assert_eq!(db.outbox.accept(&messages).await.unwrap(), [Accepted::New, Accepted::New]);
@@ -197,7 +197,7 @@ async fn a_message_is_due_at_its_time_or_when_it_expires() {
     let statuses = db.outbox.status(&ids, None).await.unwrap();
     let waits: Vec<i64> = statuses.iter().map(|s| (s.due_at.unwrap() - s.accepted_at).whole_hours()).collect();
     assert_eq!(waits, [1, 24]);
-    assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
+    assert!(claim(&db.outbox, 10).await.is_empty());
 }
 
 #[tokio::test]
@@ -274,5 +274,5 @@ async fn connections_that_the_server_closed_are_replaced() {
         .await;
     assert!(closed > 0);
     Draft::default().accept(&db.outbox, 1).await;
-    assert_eq!(db.outbox.claim(&request(10)).await.unwrap().len(), 2);
+    assert_eq!(claim(&db.outbox, 10).await.len(), 2);
 }

@@ -1,20 +1,20 @@
-//! What is due is claimed once, fairly, and what is found out of order is dealt with.
+//! What is due is claimed once, and what is found out of order is dealt with.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     time::Duration,
 };
 
 use postrider::{
     delivery::{Attempt, Class, Next, ProviderName, Round, Standing, Status, next},
-    message::{MessageId, Priority, RecipientIndex, UnknownOutcome},
-    outbox::{ClaimRequest, Claimed, EventKind, Holding, MessageStatus},
+    message::{ClientId, MessageId, RecipientIndex, UnknownOutcome},
+    outbox::{ClaimRequest, Claimed, Claims, EventKind, Holding, LaneClaim, LaneFound, MessageStatus, Rest},
 };
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio::task::JoinSet;
 
-use super::{DAY, Draft, HOUR, SECOND, attempt, claimed_one, let_leases_run_out, policy, request};
+use super::{DAY, Draft, HOUR, SECOND, attempt, claim, claimed_one, let_leases_run_out, policy, request, request_of};
 use crate::support::postgres::Database;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,7 +28,7 @@ async fn many_claimers_take_each_message_once() {
         claimers.spawn(async move {
             let mut mine = Vec::new();
             loop {
-                let claimed = outbox.claim(&request(7)).await.unwrap();
+                let claimed = claim(&outbox, 7).await;
                 // A claim skips what another one is just taking, so an empty one is not the end.
                 if claimed.is_empty() && !is_any_due(&sql).await {
                     return mine;
@@ -61,102 +61,134 @@ async fn a_claim_tells_what_was_accepted_and_for_how_long_it_holds() {
     assert_eq!(claimed.unknown_outcome, UnknownOutcome::Hold);
     assert!(claimed.expire_at.is_some_and(|at| at > before + 23 * HOUR));
     assert!(claimed.give_up_at > before + 2 * DAY);
-    assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty(), "it is claimed once");
+    assert!(claim(&db.outbox, 10).await.is_empty(), "it is claimed once");
 }
 
 #[tokio::test]
-async fn only_the_chains_asked_for_are_claimed() {
+async fn only_the_lanes_asked_for_are_claimed_from_each_for_its_own_chain() {
     let db = Database::new().await;
     Draft { chain: "other", ..Draft::default() }.accept(&db.outbox, 1).await;
-    assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
-    let chains = BTreeMap::from([
-        ("default".to_owned(), ProviderName::new("primary")),
-        ("other".to_owned(), ProviderName::new("second")),
-    ]);
-    let claimed = db.outbox.claim(&ClaimRequest { chains, ..request(10) }).await.unwrap();
-    assert_eq!(claimed[0].provider, ProviderName::new("second"));
-    assert!(db.outbox.claim(&ClaimRequest { chains: BTreeMap::new(), ..request(10) }).await.unwrap().is_empty());
+    assert!(claim(&db.outbox, 10).await.is_empty());
+    let request = request_of(&db.outbox, "other", "second", 10).await;
+    let claimed = db.outbox.claim(&request).await.unwrap().messages;
+    assert_eq!((claimed[0].chain.as_str(), claimed[0].provider.as_str()), ("other", "second"));
+    assert_eq!(claimed[0].lane, request.lanes[0].lane);
 }
 
-/// Accepts that many of each and tells whose they are.
-async fn accept_by(
-    db: &Database,
-    drafts: &[(&'static str, Priority, usize)],
-) -> HashMap<MessageId, (&'static str, Priority)> {
-    let mut whose = HashMap::new();
-    for &(client, priority, count) in drafts {
-        let ids = Draft { client, priority, ..Draft::default() }.accept(&db.outbox, count).await;
-        whose.extend(ids.into_iter().map(|id| (id, (client, priority))));
+/// A lane for each client, with so many messages, in the order given.
+async fn lanes_of(db: &Database, clients: &[(&'static str, usize)]) -> (Vec<LaneClaim>, Vec<Vec<MessageId>>) {
+    let (mut ids, mut lanes) = (Vec::new(), Vec::new());
+    for &(client, count) in clients {
+        ids.push(Draft { client, ..Draft::default() }.accept(&db.outbox, count).await);
     }
-    whose
-}
-
-fn count_by<K: Ord>(claimed: &[Claimed], key: impl Fn(MessageId) -> K) -> BTreeMap<K, usize> {
-    let mut counts = BTreeMap::new();
-    for one in claimed {
-        *counts.entry(key(one.lease.id)).or_insert(0) += 1;
+    let all = request(&db.outbox, 100).await.lanes;
+    let seen = db.outbox.look().await.unwrap();
+    for (client, _) in clients {
+        let lane = seen.iter().find(|seen| seen.lane.client == ClientId::new(client)).unwrap().lane.id;
+        lanes.push(all.iter().find(|asked| asked.lane == lane).unwrap().clone());
     }
-    counts
+    (lanes, ids)
+}
+
+async fn accepted_at(db: &Database, id: MessageId) -> OffsetDateTime {
+    db.outbox.status(&[id], None).await.unwrap()[0].accepted_at
+}
+
+fn ids_of(claims: &Claims) -> Vec<MessageId> {
+    claims.messages.iter().map(|one| one.lease.id).collect()
 }
 
 #[tokio::test]
-async fn a_client_that_floods_does_not_delay_another() {
+async fn lanes_are_looked_at_in_the_order_given_and_no_further_than_needed() {
     let db = Database::new().await;
-    let whose = accept_by(&db, &[("flood", Priority::Normal, 300), ("small", Priority::Normal, 3)]).await;
-    let claimed = db.outbox.claim(&request(10)).await.unwrap();
-    assert_eq!(count_by(&claimed, |id| whose[&id].0), BTreeMap::from([("flood", 7), ("small", 3)]));
+    let (lanes, ids) = lanes_of(&db, &[("a", 3), ("b", 3), ("c", 3)]).await;
+    let [a, b, c] = [&lanes[0], &lanes[1], &lanes[2]];
+    let limited = |asked: &LaneClaim, limit| LaneClaim { limit, ..asked.clone() };
+    let asked = vec![limited(c, 2), limited(a, 5), limited(b, 5)];
+    let claims = db.outbox.claim(&ClaimRequest { lanes: asked, ..request(&db.outbox, 4).await }).await.unwrap();
+    assert_eq!(ids_of(&claims), [ids[2][0], ids[2][1], ids[0][0], ids[0][1]]);
+    let (of_c, of_a) = (accepted_at(&db, ids[2][1]).await, accepted_at(&db, ids[0][1]).await);
+    let found = |asked: &LaneClaim, rest| LaneFound { lane: asked.lane, found: 2, rest };
+    assert_eq!(claims.lanes, [found(c, Rest::From(of_c)), found(a, Rest::From(of_a))], "b was not looked at");
+
+    let claims = db.outbox.claim(&ClaimRequest { lanes, ..request(&db.outbox, 100).await }).await.unwrap();
+    assert_eq!(ids_of(&claims), [vec![ids[0][2]], ids[1].clone(), vec![ids[2][2]]].concat());
+    let left: Vec<(usize, Rest)> = claims.lanes.iter().map(|lane| (lane.found, lane.rest)).collect();
+    assert_eq!(left, [(1, Rest::Nothing), (3, Rest::Nothing), (1, Rest::Nothing)]);
 }
 
 #[tokio::test]
-async fn priorities_share_by_weight_and_clients_of_one_equally() {
+async fn what_was_due_before_the_position_is_not_looked_at() {
     let db = Database::new().await;
-    let crowd = [
-        ("a", Priority::High, 100),
-        ("a", Priority::Normal, 100),
-        ("a", Priority::Bulk, 100),
-        ("b", Priority::Bulk, 100),
-        ("c", Priority::Bulk, 100),
-        ("d", Priority::Bulk, 100),
-    ];
-    let whose = accept_by(&db, &crowd).await;
-    let claimed = db.outbox.claim(&request(104)).await.unwrap();
-    let by_priority = count_by(&claimed, |id| whose[&id].1);
-    let close = |priority, expected: usize| by_priority[&priority].abs_diff(expected) <= 4;
-    assert!(close(Priority::High, 64) && close(Priority::Normal, 32) && close(Priority::Bulk, 8), "{by_priority:?}");
-    let mut by_lane = count_by(&claimed, |id| whose[&id]);
-    by_lane.retain(|(_, priority), _| *priority == Priority::Bulk);
-    assert!(by_lane.len() == 4 && by_lane.values().all(|&n| n <= 3), "each gets some: {by_lane:?}");
+    Draft { age: HOUR, ..Draft::default() }.accept(&db.outbox, 1).await;
+    let after = Draft { age: SECOND, ..Draft::default() }.accept(&db.outbox, 1).await;
+    let mut request = request(&db.outbox, 10).await;
+    request.lanes[0].since = Some(db.outbox.clock().now() - HOUR / 2);
+    let claims = db.outbox.claim(&request).await.unwrap();
+    assert_eq!(ids_of(&claims), after);
+    assert_eq!(claims.lanes[0].rest, Rest::Nothing);
 }
 
 #[tokio::test]
-async fn nobody_starves_when_messages_are_claimed_one_at_a_time() {
+async fn a_lane_with_something_out_of_order_is_looked_at_again_from_there() {
     let db = Database::new().await;
-    let whose =
-        accept_by(&db, &[("a", Priority::High, 250), ("a", Priority::Normal, 250), ("a", Priority::Bulk, 250)]).await;
-    let mut claimed = Vec::new();
-    for _ in 0..200 {
-        claimed.extend(db.outbox.claim(&request(1)).await.unwrap());
-    }
-    let counts = count_by(&claimed, |id| whose[&id].1);
-    // By chance: of 200 about 140, 50 and 10. None at all is less likely than one in 40,000.
-    assert_eq!(counts.len(), 3, "{counts:?}");
-    assert!(counts[&Priority::High] > counts[&Priority::Bulk], "{counts:?}");
+    let held = claimed_one(&db, &Draft::default()).await;
+    Draft::default().accept(&db.outbox, 3).await;
+    let_leases_run_out(&db).await;
+    let claims = db.outbox.claim(&request(&db.outbox, 10).await).await.unwrap();
+    assert_eq!(claims.messages.len(), 4);
+    let taken_over = claims.messages.iter().find(|one| one.lease.id == held.lease.id).unwrap();
+    assert_eq!((taken_over.rounds, taken_over.ask_first, taken_over.lane), (1, true, held.lane));
+    assert!(matches!(claims.lanes[0], LaneFound { found: 4, rest: Rest::From(_), .. }), "{:?}", claims.lanes);
 }
 
 #[tokio::test]
-async fn what_one_lane_leaves_the_others_get() {
+async fn a_thousand_lanes_are_claimed_from_at_once() {
     let db = Database::new().await;
-    accept_by(&db, &[("a", Priority::High, 2), ("b", Priority::Bulk, 100)]).await;
-    assert_eq!(db.outbox.claim(&request(50)).await.unwrap().len(), 50);
+    db.execute(
+        "insert into lane (chain, priority, client)
+        select 'default', 'NORMAL', 'client ' || n from generate_series(1, 1000) as n;
+        insert into pending (id, lane, status, due_at, give_up_at, hold)
+        select
+            (substr('0190d7ac-0000-7000-8000-000000000000', 1, 24) || lpad(lane.id::text, 12, '0'))::uuid,
+            lane.id, 'NOT_YET_SENT', now(), now() + interval '1 day', false
+        from lane",
+    )
+    .await;
+    let claims = db.outbox.claim(&request(&db.outbox, 900).await).await.unwrap();
+    assert_eq!((claims.messages.len(), claims.lanes.len()), (900, 900));
+    let claims = db.outbox.claim(&request(&db.outbox, 900).await).await.unwrap();
+    assert_eq!((claims.messages.len(), claims.lanes.len()), (100, 1000));
 }
 
 #[tokio::test]
-async fn paused_lanes_are_left_alone() {
+async fn paused_lanes_are_left_alone_but_what_must_end_ends() {
     let db = Database::new().await;
-    let whose = accept_by(&db, &[("a", Priority::Normal, 5), ("b", Priority::Normal, 5)]).await;
+    let (lanes, ids) = lanes_of(&db, &[("a", 5), ("b", 5)]).await;
     db.execute("update lane set paused = true where client = 'a'").await;
-    let claimed = db.outbox.claim(&request(50)).await.unwrap();
-    assert_eq!(count_by(&claimed, |id| whose[&id].0), BTreeMap::from([("b", 5)]));
+    assert_eq!(claim(&db.outbox, 50).await.iter().map(|one| one.lease.id).collect::<Vec<_>>(), ids[1]);
+    db.execute(&format!("update pending set expire_at = now() where id = '{}'", ids[0][0])).await;
+    assert_eq!(db.outbox.sweep(&[lanes[0].lane]).await.unwrap(), 1);
+    assert!(claim(&db.outbox, 50).await.is_empty());
+    assert!(db.outbox.is_paused(lanes[0].lane) && !db.outbox.is_paused(lanes[1].lane));
+}
+
+#[tokio::test]
+async fn a_look_tells_of_every_lane_when_something_is_due_in_it() {
+    let db = Database::new().await;
+    let due = Draft { client: "due", age: HOUR, ..Draft::default() };
+    let later = Draft { client: "later", wait: HOUR, ..Draft::default() };
+    let (due, later) = (due.accept(&db.outbox, 2).await, later.accept(&db.outbox, 2).await);
+    let none = Draft { client: "none", ..Draft::default() }.accept(&db.outbox, 1).await;
+    db.execute(&format!("delete from pending where id = '{}'", none[0])).await;
+    let seen = db.outbox.look().await.unwrap();
+    let expected = [Some(accepted_at(&db, due[0]).await), Some(accepted_at(&db, later[0]).await + HOUR), None];
+    assert_eq!(seen.iter().map(|seen| seen.earliest).collect::<Vec<_>>(), expected);
+
+    let now = db.outbox.clock().now();
+    let asked: Vec<_> = seen.iter().map(|seen| (seen.lane.id, now)).collect();
+    let next = db.outbox.next_due(&asked).await.unwrap();
+    assert_eq!(next, [(seen[1].lane.id, expected[1].unwrap())]);
 }
 
 /// A situation that a claim may find a message in.
@@ -298,8 +330,9 @@ async fn a_claim_and_the_transition_function_agree_in_every_situation() {
     for (situation, id) in situations.iter().zip(&ids) {
         situation.arrange(&db, *id).await;
     }
-    let request = ClaimRequest { idempotent: vec![ProviderName::new("knows-keys")], ..request(2000) };
-    let claimed = db.outbox.claim(&request).await.unwrap();
+    let idempotent = vec![ProviderName::new("knows-keys")];
+    let request = ClaimRequest { idempotent, ..request(&db.outbox, 2000).await };
+    let claimed = db.outbox.claim(&request).await.unwrap().messages;
     let claimed: HashMap<MessageId, &Claimed> = claimed.iter().map(|one| (one.lease.id, one)).collect();
     let after = db.outbox.status(&ids, None).await.unwrap();
     for (situation, after) in situations.iter().zip(&after) {
@@ -316,14 +349,15 @@ async fn a_sweep_ends_the_same_as_a_claim_would_and_claims_nothing() {
     for (situation, id) in over.iter().zip(&ids) {
         situation.arrange(&db, *id).await;
     }
-    assert_eq!(db.outbox.sweep(&["other".into()]).await.unwrap(), 0);
-    assert_eq!(db.outbox.sweep(&["default".into()]).await.unwrap(), over.len() as u64);
+    let lane = db.outbox.look().await.unwrap()[0].lane.id;
+    assert_eq!(db.outbox.sweep(&[]).await.unwrap(), 0);
+    assert_eq!(db.outbox.sweep(&[lane]).await.unwrap(), over.len() as u64);
     let after = db.outbox.status(&ids, None).await.unwrap();
     for (situation, after) in over.iter().zip(&after) {
         check_fate(*situation, None, after);
     }
     assert!(after[over.len()..].iter().all(|rest| rest.status == Status::NotYetSent), "the rest waits");
-    assert_eq!(db.outbox.sweep(&["default".into()]).await.unwrap(), 0);
+    assert_eq!(db.outbox.sweep(&[lane]).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -332,7 +366,7 @@ async fn what_was_never_tried_expires_or_is_given_up_before_it_is_sent() {
     let expired = Draft { age: HOUR, expire_in: Some(SECOND), ..Draft::default() }.accept(&db.outbox, 1).await[0];
     let given_up = Draft { age: 4 * HOUR, ..Draft::default() }.accept(&db.outbox, 1).await[0];
     db.execute(&format!("update pending set give_up_at = now() where id = '{given_up}'")).await;
-    assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
+    assert!(claim(&db.outbox, 10).await.is_empty());
     let after = db.outbox.status(&[expired, given_up], None).await.unwrap();
     assert_eq!(after[0].status, Status::Expired);
     assert_eq!(after[1].status, Status::FailedRetriesExhausted);
@@ -343,12 +377,20 @@ async fn what_was_never_tried_expires_or_is_given_up_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_claim_looks_past_what_has_come_to_its_end() {
+async fn claims_get_past_what_has_come_to_its_end() {
     let db = Database::new().await;
     Draft { age: HOUR, expire_in: Some(SECOND), ..Draft::default() }.accept(&db.outbox, 20).await;
     let alive = Draft::default().accept(&db.outbox, 1).await;
-    let claimed = db.outbox.claim(&request(5)).await.unwrap();
-    assert_eq!(claimed.iter().map(|one| one.lease.id).collect::<Vec<_>>(), alive);
+    let mut claimed = Vec::new();
+    loop {
+        let claims = db.outbox.claim(&request(&db.outbox, 5).await).await.unwrap();
+        claimed.extend(ids_of(&claims));
+        if !claims.has_rest() {
+            break;
+        }
+    }
+    assert_eq!(claimed, alive);
+    assert_eq!(db.count("event where kind = 'EXPIRED'").await, 20);
 }
 
 #[tokio::test]
@@ -357,12 +399,12 @@ async fn a_message_that_kills_its_dispatcher_ends_in_front_of_a_person() {
     let id = claimed_one(&db, &Draft::default()).await.lease.id;
     for round in 1..policy().max_rounds {
         let_leases_run_out(&db).await;
-        let again = db.outbox.claim(&request(10)).await.unwrap();
+        let again = claim(&db.outbox, 10).await;
         assert_eq!((again.len(), again[0].rounds), (1, round));
         assert!(again[0].ask_first, "whoever may have it is asked first");
     }
     let_leases_run_out(&db).await;
-    assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
+    assert!(claim(&db.outbox, 10).await.is_empty());
     let after = db.outbox.status(&[id], None).await.unwrap().remove(0);
     assert_eq!((after.status, after.rounds), (Status::FailedRetriesExhausted, 3));
     let rounds: Vec<_> = after.events.iter().map(|e| (e.kind, e.round, e.class)).collect();
@@ -378,8 +420,8 @@ async fn whoever_does_not_take_over_leaves_what_others_hold() {
     let waiting = Draft::default().accept(&db.outbox, 1).await;
     let_leases_run_out(&db).await;
 
-    let request = ClaimRequest { takes_over: false, ..request(10) };
-    let claimed = db.outbox.claim(&request).await.unwrap();
+    let request = ClaimRequest { takes_over: false, ..request(&db.outbox, 10).await };
+    let claimed = db.outbox.claim(&request).await.unwrap().messages;
     assert_eq!(claimed.iter().map(|one| one.lease.id).collect::<Vec<_>>(), waiting);
     let holding = db.outbox.renew(&[held.lease], HOUR).await.unwrap();
     assert!(matches!(holding[..], [(_, Holding::Held { .. })]), "{holding:?}");
@@ -391,14 +433,14 @@ async fn under_hold_a_takeover_before_sending_began_costs_nothing() {
     let hold = Draft { unknown_outcome: UnknownOutcome::Hold, ..Draft::default() };
     let first = claimed_one(&db, &hold).await;
     let_leases_run_out(&db).await;
-    let second = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let second = claim(&db.outbox, 10).await.remove(0);
     assert_ne!(second.lease.token, first.lease.token);
     assert_eq!((second.rounds, second.untried, second.unknown_since), (0, true, None));
 
     let provider = ProviderName::new("primary");
     db.outbox.hand_over(&second.lease, 1, &[], &[RecipientIndex(0)], &provider).await.unwrap();
     let_leases_run_out(&db).await;
-    assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
+    assert!(claim(&db.outbox, 10).await.is_empty());
     let after = db.outbox.status(&[second.lease.id], None).await.unwrap().remove(0);
     assert_eq!(after.status, Status::FailedOutcomeUnknown);
     assert_eq!(after.provider, Some(provider), "the row says who may have it");
@@ -411,12 +453,12 @@ async fn a_row_that_cannot_be_read_goes_to_a_person_and_the_others_are_claimed()
     // An id without a time in it.
     db.execute(&format!("update pending set id = '8e0d3e1c-1111-4111-8111-111111111111' where id = '{}'", ids[1]))
         .await;
-    let claimed = db.outbox.claim(&request(10)).await.unwrap();
+    let claimed = claim(&db.outbox, 10).await;
     let claimed: BTreeSet<MessageId> = claimed.iter().map(|one| one.lease.id).collect();
     assert_eq!(claimed, BTreeSet::from([ids[0], ids[2]]));
     assert_eq!(db.count("pending where status = 'FAILED_NOT_RETRYABLE'").await, 1);
     let_leases_run_out(&db).await;
-    assert_eq!(db.outbox.claim(&request(10)).await.unwrap().len(), 2, "and it does not come again");
+    assert_eq!(claim(&db.outbox, 10).await.len(), 2, "and it does not come again");
 }
 
 #[tokio::test]
@@ -428,5 +470,5 @@ async fn the_database_decides_what_is_due_and_not_this_machine() {
     assert!((db.outbox.clock().now() - exact).abs() < Duration::from_secs(60), "measured anew");
     Draft { wait: HOUR, ..Draft::default() }.accept(&db.outbox, 1).await;
     db.outbox.clock().correct(time::Duration::hours(5));
-    assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
+    assert!(claim(&db.outbox, 10).await.is_empty());
 }

@@ -1,14 +1,11 @@
 //! Grouped accept and the express lane.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::join_all;
 use postrider::{
     delivery::Status,
-    outbox::{Delivery, Intake, IntakeError, Openings, OutboxError, Receipt},
+    outbox::{Delivery, Intake, IntakeError, LaneId, Openings, OutboxError, Receipt, Wake},
 };
 use sqlx::{Postgres, Transaction};
 use tokio::sync::{Semaphore, mpsc::UnboundedReceiver};
@@ -19,7 +16,7 @@ use crate::support::statements::StatementCounter;
 const PLENTY: usize = 64 * 1024 * 1024;
 
 fn intake(db: &Database) -> Intake {
-    Intake::new(db.outbox.clone(), PLENTY, None, |_| {})
+    Intake::new(db.outbox.clone(), PLENTY, None, Wake::default())
 }
 
 /// Holds every commit until what it gives is dropped.
@@ -169,7 +166,7 @@ async fn callers_quicker_than_the_database_are_turned_away_until_there_is_room()
         db.scalar::<i64>("select size_bytes from message").await
     })
     .unwrap();
-    let intake = Intake::new(db.outbox.clone(), size, None, |_| {});
+    let intake = Intake::new(db.outbox.clone(), size, None, Wake::default());
     let lock = hold_commits(&db).await;
     let mut calls = begin(&intake, vec![Draft::default().new_message(&db.outbox)]);
     held(&db, 1).await;
@@ -246,7 +243,7 @@ struct Express {
     intake: Intake,
     delivered: UnboundedReceiver<Delivery>,
     ready: Arc<AtomicBool>,
-    told: Arc<Mutex<Vec<i32>>>,
+    wake: Wake,
 }
 
 impl Express {
@@ -254,14 +251,11 @@ impl Express {
         let ready = Arc::new(AtomicBool::new(true));
         let is_ready = ready.clone();
         let admits =
-            move |_: i32, _: &NewMessage| is_ready.load(Ordering::Relaxed).then(|| ProviderName::new("primary"));
+            move |_: LaneId, _: &NewMessage| is_ready.load(Ordering::Relaxed).then(|| ProviderName::new("primary"));
         let (openings, delivered) = Openings::new(Arc::new(Semaphore::new(permits)), 30 * SECOND, admits);
-        let told: Arc<Mutex<Vec<i32>>> = Arc::default();
-        let tell = told.clone();
-        let intake = Intake::new(db.outbox.clone(), PLENTY, Some(openings), move |lanes| {
-            tell.lock().unwrap().extend(lanes);
-        });
-        Self { intake, delivered, ready, told }
+        let wake = Wake::new(db.outbox.clock().clone());
+        let intake = Intake::new(db.outbox.clone(), PLENTY, Some(openings), wake.clone());
+        Self { intake, delivered, ready, wake }
     }
 
     async fn accept(&self, db: &Database, draft: &Draft) -> MessageId {
@@ -280,12 +274,12 @@ async fn what_can_be_sent_at_once_is_stored_under_a_lease_and_comes_from_memory(
     assert_eq!((delivery.claimed.lease.id, delivery.message.id), (id, id));
     assert!(delivery.claimed.untried && delivery.claimed.leased_until > db.outbox.clock().now() + 20 * SECOND);
     assert_eq!(db.count("pending where status = 'IN_PROCESS' and begun_at is not null").await, 1);
-    assert_eq!(db.outbox.claim(&request(10)).await.unwrap(), [], "nobody else may take it");
+    assert_eq!(claim(&db.outbox, 10).await, [], "nobody else may take it");
 
     // The one permit is used: the next waits for a claim.
     let next = express.accept(&db, &Draft::default()).await;
-    assert_eq!(express.told.lock().unwrap().len(), 1);
-    let claimed = db.outbox.claim(&request(10)).await.unwrap();
+    assert_eq!(express.wake.take().now.len(), 1);
+    let claimed = claim(&db.outbox, 10).await;
     assert_eq!(claimed[0].lease.id, next);
 
     let settlement = settlement(&delivery.claimed, 1, vec![attempt("primary", &[Class::Accepted])]);
@@ -302,10 +296,11 @@ async fn what_nobody_can_take_or_is_due_later_or_lost_its_key_waits_as_usual() {
     let db = Database::new().await;
     let mut express = Express::new(&db, 2);
     express.accept(&db, &Draft { wait: HOUR, ..Draft::default() }).await;
-    assert_eq!(express.told.lock().unwrap().len(), 0, "what is due later needs no claim now");
+    let news = express.wake.take();
+    assert_eq!((news.now.len(), news.later.len()), (0, 1), "what is due later needs no claim now");
     express.ready.store(false, Ordering::Relaxed);
     express.accept(&db, &Draft::default()).await;
-    assert_eq!(express.told.lock().unwrap().len(), 1);
+    assert_eq!(express.wake.take().now.len(), 1);
     express.ready.store(true, Ordering::Relaxed);
     express.accept(&db, &Draft::keyed("k", "one")).await;
     assert!(express.delivered.recv().await.is_some());
@@ -334,7 +329,7 @@ async fn what_is_stored_for_a_dispatcher_that_has_gone_is_given_back() {
     drop(delivered);
     let receipt = intake.accept(Draft::default().new_message(&db.outbox)).await.unwrap();
     intake.finished().await;
-    let claimed = db.outbox.claim(&request(10)).await.unwrap();
+    let claimed = claim(&db.outbox, 10).await;
     assert_eq!((claimed[0].lease.id, claimed[0].untried), (receipt.id, true));
 }
 

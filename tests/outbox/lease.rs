@@ -6,7 +6,7 @@ use postrider::{
     outbox::{EventKind, Holding, Lease, Settled},
 };
 
-use super::{Draft, HOUR, attempt, claimed_one, let_leases_run_out, let_pauses_pass, request, settlement};
+use super::{Draft, HOUR, attempt, claim, claimed_one, let_leases_run_out, let_pauses_pass, settlement};
 use crate::support::postgres::Database;
 
 const HELD: Holding = Holding::Held { cancel_requested: false };
@@ -19,7 +19,7 @@ async fn a_renewed_lease_is_not_taken_over() {
     let stranger = Lease { token: claimed.lease.token.wrapping_add(1), ..claimed.lease };
     let renewed = db.outbox.renew(&[stranger, claimed.lease], HOUR).await.unwrap();
     assert_eq!(renewed, [(stranger, Holding::Lost), (claimed.lease, HELD)]);
-    assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
+    assert!(claim(&db.outbox, 10).await.is_empty());
     let status = db.outbox.status(&[claimed.lease.id], None).await.unwrap().remove(0);
     let due_at = status.due_at.unwrap();
     assert!(due_at > db.outbox.clock().now() + HOUR / 2);
@@ -30,7 +30,7 @@ async fn a_lease_taken_over_is_lost_for_everything() {
     let db = Database::new().await;
     let first = claimed_one(&db, &Draft::default()).await;
     let_leases_run_out(&db).await;
-    let second = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let second = claim(&db.outbox, 10).await.remove(0);
     let provider = ProviderName::new("secondary");
     let finished = [attempt("primary", &[Class::Unavailable])];
     let lost = db.outbox.hand_over(&first.lease, 1, &finished, &[RecipientIndex(0)], &provider).await.unwrap();
@@ -59,16 +59,16 @@ async fn what_is_released_is_due_at_once_as_it_was() {
     let status = || async { db.outbox.status(&[untried.lease.id], None).await.unwrap().remove(0) };
     assert_eq!((status().await.status, status().await.rounds), (Status::NotYetSent, 0));
 
-    let again = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let again = claim(&db.outbox, 10).await.remove(0);
     assert!(again.untried);
     let deferred = settlement(&again, 1, vec![attempt("secondary", &[Class::Deferred])]);
     assert_eq!(db.outbox.settle(&[deferred]).await.unwrap(), [Settled::Done]);
     let_pauses_pass(&db).await;
-    let third = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let third = claim(&db.outbox, 10).await.remove(0);
     assert_eq!((third.provider.as_str(), third.ask_first, third.rounds), ("secondary", true, 1));
     assert_eq!(db.outbox.release(&[third.lease]).await.unwrap(), 1);
     assert_eq!((status().await.status, status().await.rounds), (Status::RequiredResend, 1));
-    let fourth = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let fourth = claim(&db.outbox, 10).await.remove(0);
     assert_eq!((fourth.provider.as_str(), fourth.ask_first), ("secondary", true), "it still is asked first");
     assert_eq!(status().await.events.len(), 1, "a release is not part of the history");
 }
@@ -81,7 +81,7 @@ async fn what_is_postponed_is_due_after_the_pause_or_when_it_has_to_end() {
     for draft in drafts {
         ids.extend(draft.accept(&db.outbox, 1).await);
     }
-    let claimed = db.outbox.claim(&request(10)).await.unwrap();
+    let claimed = claim(&db.outbox, 10).await;
     let leases: Vec<Lease> = claimed.iter().map(|one| one.lease).collect();
     db.execute(&format!("update pending set cancel_requested = true where id = '{}'", ids[2])).await;
     assert_eq!(db.outbox.postpone(&leases, 2 * HOUR).await.unwrap(), 3);
@@ -120,7 +120,7 @@ async fn a_hand_over_writes_down_what_was_tried_and_who_is_next() {
     assert_eq!(db.scalar::<i32>("select attempts from outbox").await, 1);
 
     let_leases_run_out(&db).await;
-    let again = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let again = claim(&db.outbox, 10).await.remove(0);
     assert_eq!((again.provider.as_str(), again.ask_first), ("secondary", true), "the second may have it");
     assert_eq!((again.open, again.accepted_before), (Some(vec![RecipientIndex(1)]), true));
 }
@@ -136,7 +136,7 @@ async fn nobody_is_asked_for_what_was_called_off() {
     assert_eq!(held, Holding::Held { cancel_requested: true });
     // And if that dispatcher dies now, it is on record that nothing was sent.
     let_leases_run_out(&db).await;
-    assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
+    assert!(claim(&db.outbox, 10).await.is_empty());
     let after = db.outbox.status(&[claimed.lease.id], None).await.unwrap().remove(0);
     assert_eq!(after.status, Status::Canceled);
 }

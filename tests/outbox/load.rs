@@ -8,7 +8,7 @@ use std::sync::{
 use postrider::{delivery::Class, outbox::Settlement};
 use tokio::task::JoinSet;
 
-use super::{Draft, attempt, request, settlement};
+use super::{Draft, attempt, claim, settlement};
 use crate::support::postgres::Database;
 
 /// Messages that are accepted and sent by tasks of their own until they are told to stop.
@@ -32,7 +32,7 @@ impl Traffic {
 
     async fn send(self) {
         while !self.stop.load(Ordering::SeqCst) {
-            let claimed = self.db.outbox.claim(&request(20)).await.unwrap();
+            let claimed = claim(&self.db.outbox, 20).await;
             let settlements: Vec<Settlement> =
                 claimed.iter().map(|one| settlement(one, 1, vec![attempt("primary", &[Class::Accepted])])).collect();
             self.db.outbox.settle(&settlements).await.unwrap();

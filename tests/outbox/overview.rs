@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postrider::{delivery::Class, message::Priority};
 
-use super::{Draft, HOUR, attempt, request, settlement};
+use super::{Draft, HOUR, attempt, claim, settlement};
 use crate::support::postgres::Database;
 
 async fn oldest_due(db: &Database) -> Vec<(Priority, Duration)> {
@@ -19,7 +19,7 @@ async fn the_oldest_that_waits_for_a_machine_is_told_by_priority() {
     // Not yet due, and waiting for a person.
     Draft { wait: HOUR, priority: Priority::High, ..Draft::default() }.accept(&db.outbox, 1).await;
     Draft { priority: Priority::Bulk, ..Draft::default() }.accept(&db.outbox, 1).await;
-    let claimed = db.outbox.claim(&request(1)).await.unwrap().remove(0);
+    let claimed = claim(&db.outbox, 1).await.remove(0);
     db.outbox.settle(&[settlement(&claimed, 1, vec![attempt("primary", &[Class::MessageRejected])])]).await.unwrap();
     assert_eq!(oldest_due(&db).await, none);
 
@@ -35,7 +35,7 @@ async fn the_oldest_that_waits_for_a_machine_is_told_by_priority() {
     assert_eq!((oldest[0].1, oldest[2].1), (Duration::ZERO, Duration::ZERO));
     assert!((3 * HOUR..4 * HOUR).contains(&oldest[1].1), "{oldest:?}");
     // What is taken is not waiting, until its lease has run out.
-    db.outbox.claim(&request(10)).await.unwrap();
+    claim(&db.outbox, 10).await;
     assert_eq!(oldest_due(&db).await, none);
     super::let_leases_run_out(&db).await;
     assert!(oldest_due(&db).await[1].1 >= Duration::from_secs(1));

@@ -8,7 +8,7 @@ use postrider::{
     outbox::{Outbox, Settlement},
 };
 
-use super::{Draft, attempt, request, settlement};
+use super::{Draft, attempt, claim, settlement};
 use crate::support::postgres::Database;
 
 /// How many rows of each table were read: from end to end, and by an index.
@@ -47,7 +47,10 @@ async fn fill(db: &Database) {
 }
 
 async fn process(outbox: &Outbox) {
-    let claimed = outbox.claim(&request(100)).await.unwrap();
+    let claimed = claim(&outbox, 100).await;
+    if std::env::var("ONLY").is_ok() {
+        return;
+    }
     assert_eq!(claimed.len(), 100);
     let ids: Vec<_> = claimed.iter().map(|one| one.lease.id).collect();
     assert_eq!(outbox.contents(&ids).await.unwrap().len(), 100);
@@ -66,7 +69,7 @@ async fn plans_made_while_the_tables_were_empty_do_no_harm() {
     let outbox = Outbox::connect(&settings, &db.url).await.unwrap();
     // Postgres thinks of keeping a plan for all times after it has made it five times.
     for _ in 0..7 {
-        assert!(outbox.claim(&request(100)).await.unwrap().is_empty());
+        assert!(claim(&outbox, 100).await.is_empty());
         outbox.contents(&[]).await.unwrap();
         outbox.status(&[], None).await.unwrap();
     }

@@ -6,7 +6,7 @@ use postrider::{
     outbox::{Accepted, EventKind, Settlement},
 };
 
-use super::{Draft, attempt, let_leases_run_out, let_pauses_pass, request, settlement};
+use super::{Draft, attempt, claim, let_leases_run_out, let_pauses_pass, request, settlement};
 use crate::support::{postgres::Database, statements::StatementCounter};
 
 #[tokio::test]
@@ -56,7 +56,9 @@ async fn the_number_of_statements_does_not_grow_with_the_messages() {
         statements.take();
         Draft::default().accept(&db.outbox, count).await;
         assert_eq!(statements.take(), 1, "accept of {count}");
-        let claimed = db.outbox.claim(&request(200)).await.unwrap();
+        let request = request(&db.outbox, 200).await;
+        assert_eq!(statements.take(), 1, "look");
+        let claimed = db.outbox.claim(&request).await.unwrap().messages;
         assert_eq!((claimed.len(), statements.take()), (count, 1), "claim");
         let ids: Vec<MessageId> = claimed.iter().map(|one| one.lease.id).collect();
         let contents = db.outbox.contents(&ids).await.unwrap();
@@ -73,7 +75,10 @@ async fn the_number_of_statements_does_not_grow_with_the_messages() {
             .collect();
         db.outbox.settle(&settlements).await.unwrap();
         let taken = statements.take();
-        assert!(taken <= 4, "settle of {count}: {taken}, one for what went well and a transaction of three for the rest");
+        assert!(
+            taken <= 4,
+            "settle of {count}: {taken}, one for what went well and a transaction of three for the rest"
+        );
         assert_eq!(db.outbox.status(&ids, None).await.unwrap().len(), count);
         assert_eq!(statements.take(), 1, "status of {count}");
     }
@@ -86,7 +91,7 @@ async fn a_status_with_twenty_attempts_is_one_statement() {
     for _ in 0..10 {
         db.execute("update pending set rounds = 0").await;
         let_pauses_pass(&db).await;
-        for one in db.outbox.claim(&request(10)).await.unwrap() {
+        for one in claim(&db.outbox, 10).await {
             let attempts = vec![attempt("primary", &[Class::Unavailable; 2]), attempt("second", &[Class::Deferred; 2])];
             db.outbox.settle(&[settlement(&one, 2, attempts)]).await.unwrap();
         }
@@ -106,9 +111,9 @@ async fn a_status_with_twenty_attempts_is_one_statement() {
 async fn the_history_of_a_message_is_told_in_its_order() {
     let db = Database::new().await;
     let id = Draft::default().accept(&db.outbox, 1).await[0];
-    db.outbox.claim(&request(1)).await.unwrap();
+    claim(&db.outbox, 1).await;
     let_leases_run_out(&db).await;
-    let one = db.outbox.claim(&request(1)).await.unwrap().remove(0);
+    let one = claim(&db.outbox, 1).await.remove(0);
     db.outbox.settle(&[settlement(&one, 1, vec![attempt("primary", &[Class::Accepted])])]).await.unwrap();
     let status = db.outbox.status(&[id], None).await.unwrap().remove(0);
     let kinds: Vec<EventKind> = status.events.iter().map(|event| event.kind).collect();

@@ -8,7 +8,7 @@ use postrider::{
 };
 use sqlx::Connection;
 
-use super::{DAY, Draft, HOUR, attempt, let_pauses_pass, request, settlement};
+use super::{DAY, Draft, HOUR, attempt, claim, let_pauses_pass, settlement};
 use crate::support::postgres::Database;
 
 /// Makes the tables of a day long gone, as they were made then.
@@ -28,7 +28,7 @@ async fn slowly_aged(db: &Database, draft: &Draft, days_ago: u32, ended: u32, cl
     let id = Draft { age: days_ago * DAY, ..draft.clone() }.accept(&db.outbox, 1).await[0];
     db.execute("update pending set give_up_at = now() + interval '1 day'").await;
     if let Some(class) = class {
-        let claimed = db.outbox.claim(&request(1)).await.unwrap().remove(0);
+        let claimed = claim(&db.outbox, 1).await.remove(0);
         assert_eq!(claimed.lease.id, id);
         db.outbox.settle(&[settlement(&claimed, 1, vec![attempt("primary", &[class])])]).await.unwrap();
     }
@@ -110,7 +110,7 @@ async fn what_stays_of_a_day_is_read_and_sent_as_before() {
     assert!(self::contents(&db, &ids).await == contents);
 
     let_pauses_pass(&db).await;
-    let claimed = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let claimed = claim(&db.outbox, 10).await.remove(0);
     assert_eq!(claimed.lease.id, waits);
     let attempts = vec![attempt("primary", &[Class::Accepted, Class::Accepted])];
     db.outbox.settle(&[settlement(&claimed, 2, attempts)]).await.unwrap();

@@ -18,7 +18,7 @@ use sqlx::Connection;
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
-    DAY, Draft, attempt, let_pauses_pass, request,
+    DAY, Draft, attempt, claim, let_pauses_pass,
     retention::{days, make_day, retention, turn},
     settlement,
 };
@@ -52,7 +52,7 @@ async fn accept_old(outbox: &Outbox, keys: &str, count: usize) -> Vec<MessageId>
 
 /// Claims so many and sends them.
 async fn send(outbox: &Outbox, limit: usize) -> Vec<MessageId> {
-    let claimed = outbox.claim(&request(limit)).await.unwrap();
+    let claimed = claim(outbox, limit).await;
     let ids: Vec<MessageId> = claimed.iter().map(|one| one.lease.id).collect();
     assert!(outbox.contents(&ids).await.unwrap().iter().all(|(_, content)| content.is_ok()));
     let settlements: Vec<Settlement> =
@@ -103,7 +103,7 @@ impl Traffic {
     /// Sends, and fails one in four for a while.
     async fn send(self) {
         while self.goes_on() {
-            let claimed = self.db.outbox.claim(&request(7)).await.unwrap();
+            let claimed = claim(&self.db.outbox, 7).await;
             let class = |nth: usize| if nth % 4 == 3 { Class::Unavailable } else { Class::Accepted };
             let settlements: Vec<Settlement> = claimed
                 .iter()
@@ -271,7 +271,7 @@ async fn an_outcome_that_comes_after_its_day_has_gone_is_gone_too() {
     let db = Database::new().await;
     make_day(&db, u64::from(AGE)).await;
     let id = accept_old(&db.outbox, "k", 1).await[0];
-    let claimed = db.outbox.claim(&request(1)).await.unwrap().remove(0);
+    let claimed = claim(&db.outbox, 1).await.remove(0);
     let late = settlement(&claimed, 1, vec![attempt("primary", &[Class::Accepted])]);
     db.outbox.settle(std::slice::from_ref(&late)).await.unwrap();
     db.execute("update event set finished_at = finished_at - interval '9 days'").await;

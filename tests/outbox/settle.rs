@@ -10,7 +10,7 @@ use postrider::{
 use tokio::task::JoinSet;
 
 use super::{
-    Draft, SECOND, attempt, claimed_one, let_leases_run_out, let_pauses_pass, request, settlement, settlement_of,
+    Draft, SECOND, attempt, claim, claimed_one, let_leases_run_out, let_pauses_pass, settlement, settlement_of,
 };
 use crate::support::postgres::Database;
 
@@ -47,7 +47,7 @@ async fn after_each_class_the_row_shows_provider_class_and_code() {
     ];
     assert_eq!(table.map(|(class, ..)| class), Class::ALL);
     Draft::default().accept(&db.outbox, table.len()).await;
-    let claimed = db.outbox.claim(&request(table.len())).await.unwrap();
+    let claimed = claim(&db.outbox, table.len()).await;
     // One batch, mixed.
     let settlements: Vec<Settlement> = claimed
         .iter()
@@ -89,7 +89,7 @@ async fn each_recipient_has_its_own_fate() {
     assert_eq!(status(&db, id).await.events[0].verdicts, first.outcome.verdicts);
 
     let_pauses_pass(&db).await;
-    let again = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let again = claim(&db.outbox, 10).await.remove(0);
     assert_eq!((again.open.as_deref(), again.accepted_before), (Some(&[RecipientIndex(2)][..]), true));
     assert_eq!((again.provider.as_str(), again.ask_first), ("primary", true));
     let mut second = attempt("primary", &[Class::RecipientRejected]);
@@ -106,14 +106,14 @@ async fn the_rounds_end_in_front_of_a_person() {
     let id = Draft::default().accept(&db.outbox, 1).await[0];
     for round in 1..=3 {
         let_pauses_pass(&db).await;
-        let claimed = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+        let claimed = claim(&db.outbox, 10).await.remove(0);
         assert_eq!(claimed.rounds, round - 1);
         db.outbox.settle(&[settlement(&claimed, 1, vec![attempt("primary", &[Class::Unavailable])])]).await.unwrap();
     }
     let after = status(&db, id).await;
     assert_eq!((after.status, after.rounds, after.due_at), (Status::FailedRetriesExhausted, 3, None));
     assert_eq!(after.events.iter().map(|event| event.round).collect::<Vec<_>>(), [Some(1), Some(2), Some(3)]);
-    assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty());
+    assert!(claim(&db.outbox, 10).await.is_empty());
 }
 
 #[tokio::test]
@@ -125,15 +125,15 @@ async fn what_waits_without_having_been_tried_spends_nothing_and_keeps_its_provi
     assert_eq!(row(&db, id).await, "NOT_YET_SENT 0 0 due");
 
     let_pauses_pass(&db).await;
-    let second = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let second = claim(&db.outbox, 10).await.remove(0);
     db.outbox.settle(&[settlement(&second, 1, vec![attempt("primary", &[Class::OutcomeUnknown])])]).await.unwrap();
     let_pauses_pass(&db).await;
-    let third = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let third = claim(&db.outbox, 10).await.remove(0);
     assert!(third.ask_first && third.unknown_since.is_some());
     // Whoever may have it was not ready, so nobody was asked.
     db.outbox.settle(&[settlement(&third, 1, Vec::new())]).await.unwrap();
     let_pauses_pass(&db).await;
-    let fourth = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let fourth = claim(&db.outbox, 10).await.remove(0);
     assert_eq!((fourth.provider.as_str(), fourth.ask_first, fourth.rounds), ("primary", true, 1));
 }
 
@@ -160,7 +160,7 @@ async fn a_message_called_off_or_expired_meanwhile_says_what_ended_it() {
         (Next::Finished(Status::SuccessSent), Class::Deferred, vec![EventKind::Attempt, EventKind::Canceled]),
     ];
     Draft::default().accept(&db.outbox, cases.len()).await;
-    let claimed = db.outbox.claim(&request(10)).await.unwrap();
+    let claimed = claim(&db.outbox, 10).await;
     for (one, (next, class, kinds)) in claimed.iter().zip(cases) {
         let expected = next.clone();
         db.outbox.settle(&[settlement_of(one, vec![attempt("primary", &[class])], next)]).await.unwrap();
@@ -179,7 +179,7 @@ async fn what_is_called_off_while_it_is_settled_is_not_tried_again() {
     let claimed = claimed_one(&db, &Draft::default()).await;
     db.execute("update pending set cancel_requested = true").await;
     db.outbox.settle(&[settlement(&claimed, 1, vec![attempt("primary", &[Class::Unavailable])])]).await.unwrap();
-    assert!(db.outbox.claim(&request(10)).await.unwrap().is_empty(), "it is due at once, and not to be sent");
+    assert!(claim(&db.outbox, 10).await.is_empty(), "it is due at once, and not to be sent");
     assert_eq!(status(&db, claimed.lease.id).await.status, Status::Canceled);
 }
 
@@ -187,7 +187,7 @@ async fn what_is_called_off_while_it_is_settled_is_not_tried_again() {
 async fn a_settle_made_again_writes_nothing_twice() {
     let db = Database::new().await;
     Draft::default().accept(&db.outbox, 2).await;
-    let claimed = db.outbox.claim(&request(2)).await.unwrap();
+    let claimed = claim(&db.outbox, 2).await;
     let settlements = [
         settlement(&claimed[0], 1, vec![attempt("primary", &[Class::Accepted])]),
         settlement(&claimed[1], 1, vec![attempt("primary", &[Class::Unavailable])]),
@@ -206,7 +206,7 @@ async fn a_settle_made_again_writes_nothing_twice() {
 async fn taken_over(db: &Database, draft: &Draft) -> (Claimed, Claimed) {
     let first = claimed_one(db, draft).await;
     let_leases_run_out(db).await;
-    let taken = db.outbox.claim(&request(10)).await.unwrap();
+    let taken = claim(&db.outbox, 10).await;
     let second = taken.into_iter().find(|claimed| claimed.lease.id == first.lease.id).unwrap();
     (first, second)
 }
@@ -286,7 +286,7 @@ async fn recipients_accepted_late_are_not_sent_to_again() {
     assert_eq!(db.outbox.settle(&[late]).await.unwrap(), [Settled::Late]);
     assert_eq!(status(&db, id).await.status, Status::RequiredResend);
     let_pauses_pass(&db).await;
-    let third = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let third = claim(&db.outbox, 10).await.remove(0);
     assert_eq!((third.open, third.accepted_before), (Some(vec![RecipientIndex(0)]), true));
 }
 
@@ -333,7 +333,7 @@ async fn whoever_holds_a_message_does_not_open_again_what_was_accepted_late() {
         let kinds: Vec<EventKind> = after.events.iter().map(|event| event.kind).collect();
         assert_eq!(kinds, [EventKind::Takeover, EventKind::LateOutcome, EventKind::Attempt], "{classes:?}");
         let_pauses_pass(&db).await;
-        let again = db.outbox.claim(&request(10)).await.unwrap();
+        let again = claim(&db.outbox, 10).await;
         let open: Vec<_> = again.into_iter().map(|one| (one.open, one.accepted_before)).collect();
         let left = (Some(vec![RecipientIndex(0)]), true);
         assert_eq!(open, if becomes == Status::RequiredResend { vec![left] } else { Vec::new() }, "{classes:?}");
@@ -362,7 +362,7 @@ async fn no_other_provider_is_asked_for_what_was_accepted_late() {
         assert_eq!(after.events.len(), 3, "the attempt is on record");
 
         // The rest is due at once, and goes on where it was.
-        let again = db.outbox.claim(&request(10)).await.unwrap();
+        let again = claim(&db.outbox, 10).await;
         let asked: Vec<_> = again.iter().map(|one| (one.provider.as_str(), one.ask_first, one.open.clone())).collect();
         assert_eq!(asked, left.into_iter().map(|left| ("secondary", true, Some(left))).collect::<Vec<_>>());
         assert_eq!(db.outbox.settle(&[settlement(&second, 3, tried)]).await.unwrap(), [Settled::Done]);
@@ -375,7 +375,7 @@ async fn two_late_outcomes_of_one_message_in_one_batch_end_it_once() {
     let db = Database::new().await;
     let (first, second) = taken_over(&db, &Draft::default()).await;
     let_leases_run_out(&db).await;
-    let third = db.outbox.claim(&request(10)).await.unwrap().remove(0);
+    let third = claim(&db.outbox, 10).await.remove(0);
     db.outbox.settle(&[settlement(&third, 1, vec![attempt("secondary", &[Class::OutcomeUnknown])])]).await.unwrap();
     let late = [
         settlement(&first, 1, vec![attempt("primary", &[Class::Accepted])]),
@@ -420,7 +420,7 @@ async fn settles_in_other_orders_do_not_lock_each_other_out() {
     Draft::default().accept(&db.outbox, count).await;
     for round in 0..10 {
         let_pauses_pass(&db).await;
-        let claimed = db.outbox.claim(&request(count)).await.unwrap();
+        let claimed = claim(&db.outbox, count).await;
         assert_eq!(claimed.len(), count);
         let mut tasks = JoinSet::new();
         // Each has a part of its own, and all of them tell each other's late.
@@ -459,7 +459,7 @@ fn waits(db: &Database) -> Next {
 async fn statuses_are_counted_after_a_mixed_day() {
     let db = Database::new().await;
     Draft::default().accept(&db.outbox, 9).await;
-    for (nth, one) in db.outbox.claim(&request(8)).await.unwrap().iter().enumerate() {
+    for (nth, one) in claim(&db.outbox, 8).await.iter().enumerate() {
         let class = Class::ALL[nth % 4];
         db.outbox.settle(&[settlement(one, 1, vec![attempt("primary", &[class])])]).await.unwrap();
     }

@@ -6,15 +6,11 @@ use postrider::{
     api::{Api, Backend, Readiness, ServeError},
     config::Settings,
     health::Board,
-    outbox::{Intake, Outbox},
+    outbox::{Intake, Outbox, Wake},
     policy::Policy,
 };
 use sqlx::{Postgres, Transaction};
-use tokio::{
-    net::TcpListener,
-    sync::{Notify, oneshot},
-    task::JoinHandle,
-};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tonic::transport::{Channel, Endpoint};
 
 use super::postgres::Database;
@@ -22,7 +18,7 @@ use super::postgres::Database;
 /// A running service.
 pub struct Service {
     pub address: SocketAddr,
-    pub wake: Arc<Notify>,
+    pub wake: Wake,
     pub readiness: Readiness,
     pub database: Arc<Database>,
     stop: oneshot::Sender<()>,
@@ -52,9 +48,8 @@ pub async fn service_without_database() -> Service {
 async fn start(database: Arc<Database>, outbox: Outbox, change: impl FnOnce(&mut Settings)) -> Service {
     let mut settings = Settings::default();
     change(&mut settings);
-    let wake = Arc::new(Notify::new());
-    let woken = Arc::clone(&wake);
-    let intake = Intake::new(outbox.clone(), settings.server.waiting_bytes, None, move |_| woken.notify_one());
+    let wake = Wake::new(outbox.clock().clone());
+    let intake = Intake::new(outbox.clone(), settings.server.waiting_bytes, None, wake.clone());
     let api = Api::new(Backend {
         outbox,
         intake,

@@ -3,7 +3,6 @@
 //! Owns two connections' worth of calls, enough to keep both Postgres and the client busy; sends nothing.
 
 use std::{
-    collections::BTreeMap,
     future::Future,
     sync::{
         Arc, Mutex, PoisonError,
@@ -16,10 +15,9 @@ use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
     bench::{BenchError, figures::rate, mail},
-    config::DEFAULT_CHAIN,
     delivery::{Attempt, Class, Health, Next, Outcome, ProviderName, Scope, Status, Verdict},
     message::{MessageId, RecipientIndex},
-    outbox::{ClaimRequest, Claimed, NewMessage, Outbox, Settlement},
+    outbox::{ClaimRequest, Claimed, LaneClaim, LaneSeen, NewMessage, Outbox, Settlement},
 };
 
 /// How many messages one statement is about, as many as Postrider's own by default.
@@ -80,21 +78,28 @@ pub(in crate::bench) async fn accept(outbox: &Outbox, numbers: std::ops::Range<u
 }
 
 /// One batch of whatever is due.
-pub(in crate::bench) fn claim_request() -> ClaimRequest {
-    ClaimRequest {
-        chains: BTreeMap::from([(DEFAULT_CHAIN.to_owned(), ProviderName::new("floor"))]),
+pub(in crate::bench) async fn claim_request(outbox: &Outbox) -> Result<ClaimRequest, BenchError> {
+    let from_beginning = |seen: LaneSeen| LaneClaim {
+        lane: seen.lane.id,
+        chain: seen.lane.chain,
+        provider: ProviderName::new("floor"),
+        since: None,
+        limit: BATCH,
+    };
+    Ok(ClaimRequest {
+        lanes: outbox.look().await?.into_iter().map(from_beginning).collect(),
         limit: BATCH,
         lease: Duration::from_secs(600),
         max_rounds: 10,
         idempotent: Vec::new(),
         takes_over: true,
-    }
+    })
 }
 
 async fn claim(outbox: Outbox, claimed: Arc<Mutex<Vec<Claimed>>>, messages: u64) -> Result<(), BenchError> {
-    let request = claim_request();
+    let request = claim_request(&outbox).await?;
     loop {
-        let batch = outbox.claim(&request).await?;
+        let batch = outbox.claim(&request).await?.messages;
         let ids: Vec<MessageId> = batch.iter().map(|claimed| claimed.lease.id).collect();
         for (_, content) in outbox.contents(&ids).await? {
             content?;

@@ -77,9 +77,9 @@ async fn fill(testbed: &Testbed<'_>, tables: &Tables, messages: u64) -> Result<(
 
 /// Makes one claim, and gives the milliseconds that it takes.
 async fn claim(tables: &Tables) -> Result<f64, BenchError> {
-    let request = claim_request();
+    let request = claim_request(&tables.outbox).await?;
     let began = Instant::now();
-    let claimed = tables.outbox.claim(&request).await?.len();
+    let claimed = tables.outbox.claim(&request).await?.messages.len();
     let time = began.elapsed();
     if claimed == 0 {
         return Err(BenchError::TooFew("messages that wait"));

@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     chain::{
         Offer,
-        testing::{Act, Mock, Rig, accept, answer, down, offer, settings, summary},
+        testing::{Act, Mock, Rig, accept, answer, down, first_ready, offer, settings, summary},
     },
     delivery::{Class, Health, ProviderName, Round},
     health::Circuit,
@@ -40,7 +40,7 @@ async fn trip(rig: &Rig) {
     for _ in 0..4 {
         rig.send(offer(1)).await;
     }
-    assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("b")));
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("b")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +98,7 @@ async fn a_call_that_is_dropped_gives_its_places_back_and_says_nothing() {
         rig.mock("a").will([Act::Hang]);
         assert!(rig.send(offer(1)).now_or_never().is_none());
         assert_eq!(circuit(&rig), Circuit::HalfOpen);
-        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")));
+        assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")));
     }
     rig.mock("a").will([accept(), accept()]);
     for _ in 0..2 {
@@ -177,9 +177,9 @@ async fn a_provider_rests_for_as_long_as_it_asked_or_as_is_set() {
         assert_eq!(circuit(&rig), Circuit::Closed);
         assert_eq!(summary(&rig.send(offer(1)).await), format!("b:ACCEPTED a({reason})"), "{act:?}");
         advance(Duration::from_secs(seconds) - Duration::from_millis(1)).await;
-        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("b")), "{act:?}");
+        assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("b")), "{act:?}");
         advance(Duration::from_millis(1)).await;
-        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")), "{act:?}");
+        assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")), "{act:?}");
     }
 }
 
@@ -200,9 +200,9 @@ async fn of_an_open_circuit_and_a_rest_the_longer_is_waited_for_and_named() {
         late.await;
         assert_eq!(summary(&rig.send(offer(1)).await), format!("b:ACCEPTED a({reason})"), "{seconds} s");
         advance(Duration::from_secs(seconds.max(9)) - Duration::from_millis(1)).await;
-        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("b")), "{seconds} s");
+        assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("b")), "{seconds} s");
         advance(Duration::from_millis(1)).await;
-        assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")), "{seconds} s");
+        assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")), "{seconds} s");
     }
 }
 
@@ -212,7 +212,7 @@ async fn an_outcome_that_says_nothing_of_the_provider_moves_nothing() {
     rig.mock("a").will(vec![answer(Class::OutcomeUnknown, Health::Neutral); 20]);
     send_at_once(&rig, 20).await;
     assert_eq!(circuit(&rig), Circuit::Closed);
-    assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")));
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")));
 }
 
 #[tokio::test(start_paused = true)]

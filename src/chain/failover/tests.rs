@@ -1,11 +1,16 @@
 use std::time::Duration;
 
 use time::OffsetDateTime;
-use tokio::time::advance;
+use tokio::time::{Instant, advance};
 
 use super::*;
 use crate::{
-    chain::testing::{Act, Mock, Notes, Rig, accept, answer, attachment, down, message, offer, offer_of, summary},
+    chain::{
+        Readiness,
+        testing::{
+            Act, Mock, Notes, Rig, accept, answer, attachment, down, first_ready, message, offer, offer_of, summary,
+        },
+    },
     delivery::{Health, Outcome},
     health::Circuit,
     message::EmailAddress,
@@ -74,14 +79,14 @@ async fn each_round_begins_with_the_first_provider_and_asks_each_at_most_once() 
 async fn an_open_circuit_is_not_called_at_all_and_recovers_by_itself() {
     let rig = rig(["a", "b"]);
     trip(&rig, "a").await;
-    assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("b")));
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("b")));
     for _ in 0..20 {
         assert_eq!(summary(&rig.send(offer(1)).await), "b:ACCEPTED a(circuit is open)");
     }
     assert_eq!(rig.mock("a").calls(), 4);
 
     advance(Duration::from_secs(10)).await;
-    assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")), "without anybody having called");
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")), "without anybody having called");
     for _ in 0..2 {
         assert_eq!(summary(&rig.send(offer(1)).await), "a:ACCEPTED");
     }
@@ -183,7 +188,7 @@ async fn a_sender_domain_that_is_not_set_up_keeps_out_its_own_mail_only() {
     let mut other = message(1);
     other.email.from.address = EmailAddress::parse("shop@other.example").unwrap();
     assert_eq!(summary(&rig.send(offer_of(other)).await), "a:ACCEPTED");
-    assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")));
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")));
     assert_eq!(rig.waiting_for(), None);
 }
 
@@ -197,13 +202,15 @@ async fn a_round_that_could_ask_nobody_says_why_and_until_when() {
     assert_eq!(summary(&round), "a(circuit is open) b(circuit is open)");
     assert_eq!(seconds_until(round.skipped[0].until), 6);
     assert_eq!(seconds_until(round.ready_at), 6);
-    assert_eq!(rig.chain.first_ready(), None);
+    assert_eq!(first_ready(&rig.chain), None);
+    assert_eq!(rig.chain.readiness(), Readiness::RestsUntil(Instant::now() + Duration::from_secs(6)));
     let waiting = rig.waiting_for().expect("the chain waits");
     assert!(waiting.starts_with("circuit of provider a is open until "), "{waiting}");
 
     advance(Duration::from_secs(6)).await;
-    assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")));
-    assert_eq!(rig.chain.probe_room(), Some(4), "two probes each");
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")));
+    let ready = Readiness::Ready { provider: ProviderName::new("a"), places: 4, most: 4 };
+    assert_eq!(rig.chain.readiness(), ready, "two probes each");
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,7 +275,7 @@ async fn a_stop_ends_the_round_without_asking_and_says_nothing_of_the_provider()
     assert_eq!(summary(&round), "a:UNAVAILABLE b(the round was ended)");
     assert!(round.skipped[0].until.is_some(), "it could have carried the message");
     assert_eq!(rig.mock("b").calls(), 0);
-    assert_eq!(rig.chain.first_ready(), Some(ProviderName::new("a")));
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -306,7 +313,7 @@ async fn a_provider_of_several_chains_has_one_circuit() {
     let rig = rig(["a", "b"]);
     let bulk = Chain::new("bulk", &[ProviderName::new("a")], &rig.links).unwrap();
     trip(&rig, "a").await;
-    assert_eq!(bulk.first_ready(), None);
+    assert_eq!(first_ready(&bulk), None);
     assert_eq!(bulk.name(), "bulk");
 
     let missing = [ProviderName::new("missing")];

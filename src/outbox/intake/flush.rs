@@ -13,7 +13,7 @@ use crate::{
     delivery::ProviderName,
     message::MessageId,
     outbox::{
-        Accepted, Claimed, Lease, NewMessage, OutboxError,
+        Accepted, Claimed, LaneId, Lease, NewMessage, OutboxError,
         accept::{Row, Terms},
         error::{has_code, is_lost_connection},
         openings::Opening,
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A message of a group, with the place it may have been given.
 struct Member {
     entry: Entry,
-    lane: i32,
+    lane: LaneId,
     claim: Option<Place>,
     tries: u32,
 }
@@ -68,18 +68,19 @@ impl Shared {
         self.queue().bytes -= bytes;
     }
 
-    async fn lanes(&self, group: &[Entry]) -> Result<Vec<i32>, OutboxError> {
+    async fn lanes(&self, group: &[Entry]) -> Result<Vec<LaneId>, OutboxError> {
         self.outbox.lanes.of(&self.outbox.database, group.iter().map(|entry| &entry.new)).await
     }
 
     /// Gives those a place that the dispatcher of this process can take at once.
-    fn members(&self, group: Vec<Entry>, lanes: &[i32]) -> Vec<Member> {
+    fn members(&self, group: Vec<Entry>, lanes: &[LaneId]) -> Vec<Member> {
         let now = self.outbox.clock().now();
-        let place = |lane: i32, new: &NewMessage| {
+        let place = |lane: LaneId, new: &NewMessage| {
             let openings = self.openings.as_ref().filter(|_| new.send_at <= now)?;
             Some(Place { opening: openings.take(lane, new)?, token: rand::random() })
         };
-        let member = |(entry, &lane): (Entry, &i32)| Member { claim: place(lane, &entry.new), lane, entry, tries: 0 };
+        let member =
+            |(entry, &lane): (Entry, &LaneId)| Member { claim: place(lane, &entry.new), lane, entry, tries: 0 };
         group.into_iter().zip(lanes).map(member).collect()
     }
 
@@ -154,38 +155,33 @@ impl Shared {
         if again.is_empty() { None } else { self.with_new_ids(again).await }
     }
 
-    /// Answers the callers of messages that are stored now. What is claimed goes to the dispatcher, of what is due and
-    /// is not the lanes are told.
+    /// Answers the callers of messages that are stored now. What is claimed goes to the dispatcher, of the rest
+    /// dispatchers are told.
     async fn hand_on_all(&self, stored: Vec<Member>, began: time::OffsetDateTime) {
-        let mut waiting = Vec::new();
         for member in stored {
-            waiting.extend(self.hand_on(member, began).await);
-        }
-        if !waiting.is_empty() {
-            (self.stored)(&waiting);
+            self.hand_on(member, began).await;
         }
     }
 
-    /// Answers the caller of a message that is stored now, and hands it to the dispatcher if it is claimed; else gives
-    /// its lane if it is due.
-    async fn hand_on(&self, member: Member, began: time::OffsetDateTime) -> Option<i32> {
+    /// Answers the caller of a message that is stored now, and hands it to the dispatcher if it is claimed; else
+    /// rings for it.
+    async fn hand_on(&self, member: Member, began: time::OffsetDateTime) {
         let Member { entry, lane, claim, .. } = member;
-        let Entry { new, answer, .. } = entry;
+        let Entry { new, answer, content } = entry;
         let receipt = Receipt { id: new.message.id, accepted: Accepted::New };
         // Whoever has gone is not answered.
         drop(answer.send(Ok(receipt)));
         let Some(Place { opening, token }) = claim else {
-            return (new.send_at <= began).then_some(lane);
+            return self.wake.accepted(lane, new.send_at);
         };
         let lease = self.openings.as_ref().map_or(Duration::ZERO, |openings| openings.lease());
         // Counted from before the statement, so that we never believe in more than the database granted.
-        let claimed = claimed(&new, token, &opening.provider, began + lease);
+        let claimed = claimed(&new, lane, content.len(), token, &opening.provider, began + lease);
         if let Err(claimed) = opening.deliver(claimed, new.message)
             && let Err(error) = self.outbox.release(&[claimed.lease]).await
         {
             tracing::warn!(message_id = %claimed.lease.id, %error, "it cannot be given back; its lease will run out");
         }
-        None
     }
 
     /// Answers those whose key was used before; gives back those whose key is free again.
@@ -268,10 +264,18 @@ impl NewMessage {
 }
 
 /// The claim under which a message was stored.
-fn claimed(new: &NewMessage, token: i64, provider: &ProviderName, leased_until: time::OffsetDateTime) -> Claimed {
+fn claimed(
+    new: &NewMessage,
+    lane: LaneId,
+    size_bytes: usize,
+    token: i64,
+    provider: &ProviderName,
+    leased_until: time::OffsetDateTime,
+) -> Claimed {
     Claimed {
         lease: Lease { id: new.message.id, token },
         leased_until,
+        lane,
         chain: new.chain.clone(),
         provider: provider.clone(),
         ask_first: false,
@@ -283,6 +287,7 @@ fn claimed(new: &NewMessage, token: i64, provider: &ProviderName, leased_until: 
         expire_at: new.expire_at,
         give_up_at: new.give_up_at,
         unknown_outcome: new.message.unknown_outcome,
+        size_bytes: size_bytes as u64,
     }
 }
 

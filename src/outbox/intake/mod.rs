@@ -16,7 +16,7 @@ use std::{
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 
-use super::{Accepted, NewMessage, Openings, Outbox, OutboxError, content};
+use super::{Accepted, NewMessage, Openings, Outbox, OutboxError, Wake, content};
 use crate::message::MessageId;
 
 /// How many flushes are under way at most: while one is being committed the next is on its way.
@@ -69,7 +69,7 @@ struct Shared {
     outbox: Outbox,
     openings: Option<Openings>,
     /// Told of messages that were stored and wait for a claim.
-    stored: Box<dyn Fn(&[i32]) + Send + Sync>,
+    wake: Wake,
     waiting_bytes: usize,
     queue: Mutex<Queue>,
     large: Arc<Semaphore>,
@@ -93,17 +93,12 @@ struct Entry {
 
 impl Intake {
     /// The intake of that outbox. At most `waiting_bytes` of content wait to be stored. What this process's dispatcher
-    /// can take at once goes through `openings`; the lanes of what cannot are told to `stored`.
-    pub fn new(
-        outbox: Outbox,
-        waiting_bytes: usize,
-        openings: Option<Openings>,
-        stored: impl Fn(&[i32]) + Send + Sync + 'static,
-    ) -> Self {
+    /// can take at once goes through `openings`; of what cannot `wake` is told.
+    pub fn new(outbox: Outbox, waiting_bytes: usize, openings: Option<Openings>, wake: Wake) -> Self {
         let shared = Shared {
             outbox,
             openings,
-            stored: Box::new(stored),
+            wake,
             waiting_bytes,
             queue: Mutex::default(),
             large: Arc::new(Semaphore::new(LARGE_FLUSHES)),
