@@ -14,6 +14,7 @@ mod http;
 mod map;
 mod outbox;
 mod peers;
+mod pooling;
 mod readme;
 mod sandbox;
 mod smtp;

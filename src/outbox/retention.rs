@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::{
     Outbox, OutboxError,
-    days::{Day, DayState, DayTable, TABLES},
+    days::{self, Day, DayState, DayTable, TABLES},
     error::has_code,
     interval::interval,
 };
@@ -87,24 +87,39 @@ impl Outbox {
     /// Drops a day's tables. Steps back where somebody still reads them, or another process is at it: the next time
     /// will do.
     async fn drop_day(&self, day: Day, tables: &[&DayTable]) -> Result<(), OutboxError> {
-        let mut connection = self.database.connection_apart().await?;
-        let dropped = drop_tables(&mut connection, day, tables).await;
-        connection.close().await?;
+        let dropped = match self.database.keeps_sessions() {
+            true => {
+                let mut connection = self.database.connection_apart().await?;
+                let dropped = drop_tables(&mut connection, day, tables, "concurrently").await;
+                connection.close().await?;
+                dropped
+            }
+            false => self.drop_at_once(day, tables).await,
+        };
         match dropped {
             // Lock not available; not there (any more); not attached (any more); being detached already.
             Err(error) if has_code(&error, &["55P03", "40P01", "42P01", "42809", "55000"]) => Ok(()),
             result => Ok(result?),
         }
     }
+
+    /// Behind a pooler there is no session that knows our schema, so it has to be a transaction: whoever wants these
+    /// tables waits for it, at most for its lock timeout.
+    async fn drop_at_once(&self, day: Day, tables: &[&DayTable]) -> sqlx::Result<()> {
+        let mut begun = days::begin(&self.database).await?;
+        drop_tables(begun.connection(), day, tables, "").await?;
+        begun.commit().await
+    }
 }
 
-/// Takes a day's tables out and drops them. Taking out waits for those who read them, and lets nobody wait; it cannot
-/// be part of a transaction, so an interruption leaves a table half taken out, which the next time goes on with.
-async fn drop_tables(connection: &mut PgConnection, day: Day, tables: &[&DayTable]) -> sqlx::Result<()> {
+/// Takes a day's tables out and drops them. Taking out concurrently waits for those who read them, and lets nobody
+/// wait; it cannot be part of a transaction, so an interruption leaves a table half taken out, which the next time goes
+/// on with.
+async fn drop_tables(connection: &mut PgConnection, day: Day, tables: &[&DayTable], how: &str) -> sqlx::Result<()> {
     let state = |parent: &str| tables.iter().find(|table| table.parent == parent).map(|table| table.state);
     for (parent, _) in TABLES {
         let detach = match state(parent) {
-            Some(DayState::Attached) => "concurrently",
+            Some(DayState::Attached) => how,
             Some(DayState::Detaching) => "finalize",
             Some(DayState::Detached) | None => continue,
         };
@@ -123,7 +138,7 @@ async fn drop_tables(connection: &mut PgConnection, day: Day, tables: &[&DayTabl
 
 async fn holds_nothing(connection: &mut PgConnection, table: &str) -> sqlx::Result<bool> {
     let sql = format!("select not exists (select from {table})");
-    sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(connection).await
+    sqlx::query_scalar(AssertSqlSafe(sql)).persistent(false).fetch_one(connection).await
 }
 
 async fn execute(connection: &mut PgConnection, sql: String) -> sqlx::Result<()> {

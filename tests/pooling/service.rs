@@ -1,0 +1,165 @@
+//! A whole service behind a pooler, which loses its connections and its process.
+
+use std::{sync::Arc, time::Duration};
+
+use postrider::{
+    config::{Pooling, Retention},
+    delivery::Class,
+    proto::v1::Status,
+    sandbox::http::{HttpOptions, HttpSink},
+};
+use secrecy::ExposeSecret;
+use tokio::task::JoinSet;
+
+use super::{BOTH, Pooled, claim_of};
+use crate::{
+    outbox::{Draft, attempt, settlement},
+    support::{
+        app::TestApp,
+        caller::{emails, has_unknown, until},
+        process::Process,
+        setup::Setup,
+    },
+};
+
+const MAILS: usize = 300;
+
+fn word(pooling: Pooling) -> &'static str {
+    match pooling {
+        Pooling::Session => "session",
+        Pooling::Transaction => "transaction",
+    }
+}
+
+/// What a test does to the way between service and database.
+#[derive(Clone, Copy, Debug)]
+enum Blow {
+    /// Postgres ends the pooler's connections.
+    Terminated,
+    /// The pooler makes its connections anew.
+    Reconnected,
+    /// The pooler drops its clients, and its connections.
+    Killed,
+    /// The pooler is killed and started again.
+    Restarted,
+}
+
+impl Blow {
+    const ALL: [Self; 4] = [Self::Terminated, Self::Reconnected, Self::Killed, Self::Restarted];
+
+    async fn strike(self, pooled: &mut Pooled, name: &str) {
+        match self {
+            Self::Terminated => pooled.terminate_server_connections().await,
+            Self::Reconnected => {
+                pooled.pgbouncer.console(&format!("reconnect {name}"), "", name).await;
+            }
+            Self::Killed => {
+                pooled.pgbouncer.console(&format!("kill {name}"), "", name).await;
+                pooled.pgbouncer.console(&format!("resume {name}"), "", name).await;
+            }
+            Self::Restarted => pooled.pgbouncer.restart().await,
+        }
+    }
+}
+
+async fn sent(pooled: &Pooled) -> i64 {
+    pooled.count("outbox where status = 'SUCCESS_SENT'").await
+}
+
+async fn under_blows(pooling: Pooling) {
+    let Some(mut pooled) = Pooled::new(pooling).await else { return };
+    let gateway = HttpSink::start(HttpOptions::default()).await.unwrap();
+    let setup = Setup::new()
+        .http("gateway", &gateway.url())
+        .set("database.pooling", word(pooling))
+        .set("dispatch.lease", "1s")
+        .set("dispatch.concurrency", 10);
+    let seen = Arc::new(pooled.pgbouncer.in_front_of(&pooled.direct).await);
+    let app = TestApp::start_on(seen, &setup).await;
+    let sending = app.send_all(emails("ada", MAILS));
+    let name = pooled.name().await;
+    let striking = async {
+        for blow in Blow::ALL.into_iter().cycle().take(2 * Blow::ALL.len()) {
+            let before = sent(&pooled).await;
+            blow.strike(&mut pooled, &name).await;
+            let goes_on = || async { sent(&pooled).await > before };
+            until(&format!("it goes on after it was {blow:?}"), goes_on).await;
+        }
+        sent(&pooled).await
+    };
+    let (ids, sent_meanwhile) = tokio::join!(sending, striking);
+    assert!(sent_meanwhile < MAILS as i64, "the last blow came before the end");
+    let statuses = app.wait_for_all(&ids, Status::SuccessSent).await;
+    let unknown = statuses.iter().filter(|status| has_unknown(status)).count();
+    let counts = gateway.inbox().counts();
+    assert_eq!(counts.mails, MAILS as u64);
+    assert!(counts.repeats <= unknown as u64, "{} duplicates, {unknown} of unknown outcome", counts.repeats);
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_behind_a_session_pooler_that_loses_its_connections() {
+    under_blows(Pooling::Session).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_behind_a_transaction_pooler_that_loses_its_connections() {
+    under_blows(Pooling::Transaction).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_program_makes_its_tables_and_sends_behind_a_pooler() {
+    for pooling in BOTH {
+        let Some(pooled) = Pooled::new(pooling).await else { return };
+        let gateway = HttpSink::start(HttpOptions::default()).await.unwrap();
+        let setup = Setup::new()
+            .http("gateway", &gateway.url())
+            .set("database.pooling", word(pooling))
+            .set("database.schema", "mail");
+        let url = pooled.url.expose_secret();
+        let (one, other) = tokio::join!(Process::start_at(url, &setup), Process::start_at(url, &setup));
+        let ids = one.send_all(emails("ada", 20)).await;
+        other.wait_for_all(&ids, Status::SuccessSent).await;
+        assert_eq!(pooled.count("mail.outbox where status = 'SUCCESS_SENT'").await, 20);
+        assert_eq!(gateway.inbox().counts().mails, 20);
+        one.finish().await;
+        other.finish().await;
+    }
+}
+
+/// The tables of days that are over.
+const OVER: &str = "pg_class where relkind = 'r' and relname ~ '^(message|event)_[0-9]{8}$'
+    and right(relname, 8) < to_char((now() - interval '5 days') at time zone 'utc', 'YYYYMMDD')";
+
+#[tokio::test]
+async fn what_is_over_goes_behind_a_pooler() {
+    for pooling in BOTH {
+        let Some(pooled) = Pooled::new(pooling).await else { return };
+        let outbox = &pooled.outbox;
+        outbox.clock().correct(-10 * time::Duration::DAY);
+        assert_eq!(outbox.ensure_days(0).await.unwrap(), 2);
+        outbox.measure_clock().await.unwrap();
+        Draft { age: Duration::from_secs(10 * 86400), ..Draft::default() }.accept(outbox, 3).await;
+        pooled.execute("update pending set give_up_at = now() + interval '1 day'").await;
+        let claimed = claim_of(outbox, "default", 3).await;
+        for one in &claimed {
+            let settlement = settlement(one, 1, vec![attempt("primary", &[Class::Accepted])]);
+            outbox.settle(&[settlement]).await.unwrap();
+        }
+        pooled.execute("update event set finished_at = now() - interval '10 days'").await;
+        let kept = Draft::default().accept(outbox, 1).await;
+        assert_eq!(pooled.count(OVER).await, 4);
+        let retention = Retention { finished: Duration::from_secs(7 * 86400), batch: 2, ..Retention::default() };
+        let mut removals = JoinSet::new();
+        for _ in 0..3 {
+            let (outbox, retention) = (pooled.another_process().await, retention.clone());
+            removals.spawn(async move { outbox.remove_finished(&retention).await.unwrap() });
+        }
+        assert_eq!(removals.join_all().await.into_iter().sum::<u64>(), 3);
+        // Where they were in each other's way, the next one does it.
+        outbox.remove_finished(&retention).await.unwrap();
+        assert_eq!(pooled.count(OVER).await, 0);
+        assert_eq!(outbox.status(&kept, None).await.unwrap().len(), 1);
+        assert_eq!(pooled.count("message").await, 1);
+    }
+}
