@@ -107,6 +107,26 @@ async fn nothing_is_lost_behind_a_transaction_pooler_that_loses_its_connections(
     under_blows(Pooling::Transaction).await;
 }
 
+#[tokio::test]
+async fn a_statement_whose_connection_the_pooler_closed_is_made_again() {
+    for pooling in BOTH {
+        let Some(mut pooled) = Pooled::new(pooling).await else { return };
+        let (outbox, name) = (pooled.another_process().await, pooled.name().await);
+        for blow in Blow::ALL {
+            // Several connections that were used just now.
+            let draft = Draft::default();
+            let accepting: Vec<_> = (0..8).map(|_| draft.accept(&outbox, 1)).collect();
+            futures_util::future::join_all(accepting).await;
+            blow.strike(&mut pooled, &name).await;
+            for _ in 0..8 {
+                Draft::default().accept(&outbox, 1).await;
+            }
+        }
+        assert_eq!(pooled.count("message").await, 16 * Blow::ALL.len() as i64);
+        outbox.close().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_program_makes_its_tables_and_sends_behind_a_pooler() {
     for pooling in BOTH {
