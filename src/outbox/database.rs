@@ -22,6 +22,7 @@ use sqlx::{
     error::BoxDynError,
     postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgQueryResult, PgRow, PgStatement, PgTypeInfo},
 };
+use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::{
@@ -171,7 +172,11 @@ impl Database {
         // Apart, so that it comes to its end also where the caller goes away meanwhile: a transaction that is dropped
         // is rolled back, but a connection on which one was about to begin would be given back with it open, and lend
         // its time to whoever comes next.
-        let transaction = tokio::spawn(begin.in_current_span()).await.map_err(|_| sqlx::Error::WorkerCrashed)??;
+        let begun = tokio::spawn(begin.in_current_span());
+        // Behind a pooler it is here that a connection to the database is waited for, and a database that is away has
+        // to be noticed.
+        let begun = timeout(self.pool.options().get_acquire_timeout(), begun).await;
+        let transaction = begun.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::WorkerCrashed)??;
         Ok(Begun { transaction, pooling })
     }
 

@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use postrider::{
-    config::{Pooling, Retention},
+    config::{self, Pooling, Retention},
     delivery::Class,
+    outbox::{Outbox, OutboxError},
     proto::v1::Status,
     sandbox::http::{HttpOptions, HttpSink},
 };
 use secrecy::ExposeSecret;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 
 use super::{BOTH, Pooled, claim_of};
 use crate::{
@@ -145,6 +146,30 @@ async fn the_program_makes_its_tables_and_sends_behind_a_pooler() {
         one.finish().await;
         other.finish().await;
     }
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_behind_a_pooler_is_not_waited_for_without_end() {
+    let Some(pooled) = Pooled::new(Pooling::Transaction).await else { return };
+    let settings = config::Database { acquire_timeout: Duration::from_millis(300), ..pooled.settings.clone() };
+    let outbox = Outbox::connect(&settings, &pooled.url).await.unwrap();
+    let ids = Draft::default().accept(&outbox, 1).await;
+    let name = pooled.name().await;
+    // The pooler answers, and lends nothing.
+    pooled.pgbouncer.console(&format!("pause {name}"), "", &name).await;
+    // More often than there are connections.
+    for _ in 0..12 {
+        let waited = timeout(Duration::from_secs(10), outbox.status(&ids, None)).await.unwrap();
+        assert!(matches!(waited, Err(OutboxError::Unavailable(_))), "{waited:?}");
+    }
+    let connected = timeout(Duration::from_secs(10), Outbox::connect(&settings, &pooled.url)).await.unwrap();
+    assert!(matches!(connected.map(drop), Err(OutboxError::Unavailable(_))));
+    pooled.pgbouncer.console(&format!("resume {name}"), "", &name).await;
+    let is_back = || async { outbox.status(&ids, None).await.is_ok_and(|statuses| statuses.len() == 1) };
+    until("it is back", is_back).await;
+    let open = "pg_stat_activity where datname = current_database() and state like 'idle in transaction%'";
+    until("nothing is left open", || async { pooled.count(open).await == 0 }).await;
+    outbox.close().await;
 }
 
 /// The tables of days that are over.
