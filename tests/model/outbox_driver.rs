@@ -184,6 +184,7 @@ impl OutboxDriver<'_> {
         Claimed {
             provider: Provider::named(claimed.provider.as_str()).expect("one of ours"),
             ask_first: claimed.ask_first,
+            is_begun: claimed.is_begun,
             untried: claimed.untried,
             rounds: u8::try_from(claimed.rounds).expect("few rounds"),
             open: claimed.open.as_deref().map_or(Recipients::first(self.setup.recipients), Recipients::of),
