@@ -25,7 +25,9 @@ use postrider::{
         ClientId, Email, EmailAddress, Mailbox, Message, MessageId, Priority, RecipientIndex, TraceContext,
         UnknownOutcome,
     },
-    outbox::{Accepted, ClaimRequest, Claimed, IdempotencyKey, LaneClaim, LaneSeen, NewMessage, Outbox, Settlement},
+    outbox::{
+        Accepted, ClaimRequest, Claimed, Holding, IdempotencyKey, LaneClaim, LaneSeen, NewMessage, Outbox, Settlement,
+    },
 };
 use time::OffsetDateTime;
 
@@ -156,6 +158,13 @@ async fn claimed_one(db: &Database, draft: &Draft) -> Claimed {
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].lease.id, ids[0]);
     claimed.into_iter().next().unwrap()
+}
+
+/// As if the first provider were about to be asked.
+async fn begin(db: &Database, claimed: &Claimed) {
+    let open = claimed.open.clone().unwrap_or_else(|| vec![RecipientIndex(0)]);
+    let holding = db.outbox.hand_over(&claimed.lease, claimed.rounds + 1, &[], &open, &claimed.provider).await.unwrap();
+    assert_eq!(holding, Holding::Held { cancel_requested: false });
 }
 
 /// As if the lease had run out.
