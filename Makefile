@@ -9,7 +9,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 
 POSTGRES := /usr/lib/postgresql/*/bin/postgres=postgresql
-PEERS := python:aiosmtpd=python3-aiosmtpd python:grpc=python3-grpcio python:grpc_tools=python3-grpc-tools
+PEERS := python:aiosmtpd=python3-aiosmtpd python:grpc=python3-grpcio python:grpc_tools=python3-grpc-tools \
+	pgbouncer=pgbouncer
 
 # The SQL macros are checked against the data in .sqlx, whatever database the environment names.
 export SQLX_OFFLINE := true

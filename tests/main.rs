@@ -15,6 +15,7 @@ mod map;
 mod model;
 mod outbox;
 mod peers;
+mod pooling;
 mod readme;
 mod sandbox;
 mod smtp;

@@ -25,7 +25,9 @@ use postrider::{
         ClientId, Email, EmailAddress, Mailbox, Message, MessageId, Priority, RecipientIndex, TraceContext,
         UnknownOutcome,
     },
-    outbox::{Accepted, ClaimRequest, Claimed, IdempotencyKey, LaneClaim, LaneSeen, NewMessage, Outbox, Settlement},
+    outbox::{
+        Accepted, ClaimRequest, Claimed, Holding, IdempotencyKey, LaneClaim, LaneSeen, NewMessage, Outbox, Settlement,
+    },
 };
 use time::OffsetDateTime;
 
@@ -37,16 +39,16 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A message in the making.
 #[derive(Clone)]
-struct Draft {
-    client: &'static str,
-    chain: &'static str,
-    key: Option<(String, &'static str)>,
-    priority: Priority,
-    unknown_outcome: UnknownOutcome,
-    recipients: usize,
-    wait: Duration,
-    expire_in: Option<Duration>,
-    age: Duration,
+pub struct Draft {
+    pub client: &'static str,
+    pub chain: &'static str,
+    pub key: Option<(String, &'static str)>,
+    pub priority: Priority,
+    pub unknown_outcome: UnknownOutcome,
+    pub recipients: usize,
+    pub wait: Duration,
+    pub expire_in: Option<Duration>,
+    pub age: Duration,
 }
 
 impl Default for Draft {
@@ -66,11 +68,11 @@ impl Default for Draft {
 }
 
 impl Draft {
-    fn keyed(key: impl Into<String>, request: &'static str) -> Self {
+    pub fn keyed(key: impl Into<String>, request: &'static str) -> Self {
         Self { key: Some((key.into(), request)), ..Self::default() }
     }
 
-    fn new_message(&self, outbox: &Outbox) -> NewMessage {
+    pub fn new_message(&self, outbox: &Outbox) -> NewMessage {
         let accepted_at = outbox.clock().now() - self.age;
         let mailbox = |text: String| Mailbox { name: None, address: EmailAddress::parse(&text).unwrap() };
         let email = Email {
@@ -112,7 +114,7 @@ impl Draft {
     }
 
     /// Accepts that many of it, and tells their ids.
-    async fn accept(&self, outbox: &Outbox, count: usize) -> Vec<MessageId> {
+    pub async fn accept(&self, outbox: &Outbox, count: usize) -> Vec<MessageId> {
         let messages: Vec<NewMessage> = (0..count).map(|_| self.new_message(outbox)).collect();
         let accepted = outbox.accept(&messages).await.unwrap();
         assert!(accepted.iter().all(|answer| *answer == Accepted::New), "{accepted:?}");
@@ -158,6 +160,13 @@ async fn claimed_one(db: &Database, draft: &Draft) -> Claimed {
     claimed.into_iter().next().unwrap()
 }
 
+/// As if the first provider were about to be asked.
+async fn begin(db: &Database, claimed: &Claimed) {
+    let open = claimed.open.clone().unwrap_or_else(|| vec![RecipientIndex(0)]);
+    let holding = db.outbox.hand_over(&claimed.lease, claimed.rounds + 1, &[], &open, &claimed.provider).await.unwrap();
+    assert_eq!(holding, Holding::Held { cancel_requested: false });
+}
+
 /// As if the lease had run out.
 async fn let_leases_run_out(db: &Database) {
     db.execute("update pending set due_at = now() - interval '1 second' where status = 'IN_PROCESS'").await;
@@ -169,7 +178,7 @@ async fn let_pauses_pass(db: &Database) {
 }
 
 /// An attempt with a class for each recipient.
-fn attempt(provider: &str, classes: &[Class]) -> Attempt {
+pub fn attempt(provider: &str, classes: &[Class]) -> Attempt {
     let verdict = |class: Class| Verdict::new(class, Scope::Provider, format!("code {class:?}"), "so it said");
     let verdicts = (0u16..).zip(classes).map(|(index, &class)| (RecipientIndex(index), verdict(class))).collect();
     Attempt {
@@ -202,7 +211,7 @@ fn standing(claimed: &Claimed, recipients: u16) -> Standing {
 }
 
 /// What a dispatcher writes back after these attempts.
-fn settlement(claimed: &Claimed, recipients: u16, attempts: Vec<Attempt>) -> Settlement {
+pub fn settlement(claimed: &Claimed, recipients: u16, attempts: Vec<Attempt>) -> Settlement {
     let round = Round { attempts, ..Round::default() };
     let decided = next(&standing(claimed, recipients), &round, &policy(), OffsetDateTime::now_utc(), 0.5);
     settlement_of(claimed, round.attempts, decided)

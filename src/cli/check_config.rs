@@ -2,12 +2,21 @@
 //!
 //! Owns what is printed; what is wrong or hardly meant is found where settings are read.
 
+use std::{env, ffi::OsString};
+
 use super::{ConfigFile, Exit, Failure, output};
-use crate::config::{self, Settings};
+use crate::config::{self, Roles, Settings};
 
 /// Reads and checks the settings; the failure lists all that is wrong.
 pub(super) fn load(file: &ConfigFile) -> Result<Settings, Failure> {
-    config::load(file.config.as_deref(), std::env::vars_os()).map_err(|errors| Failure::Usage(errors.to_string()))
+    load_for(file, None)
+}
+
+/// The same for a process with those roles, whatever the settings say: what they have to hold depends on it.
+pub(super) fn load_for(file: &ConfigFile, roles: Option<&Roles>) -> Result<Settings, Failure> {
+    let roles = roles.map(|roles| (OsString::from("POSTRIDER_PROCESS__ROLES"), OsString::from(roles.to_string())));
+    let variables = env::vars_os().chain(roles);
+    config::load(file.config.as_deref(), variables).map_err(|errors| Failure::Usage(errors.to_string()))
 }
 
 /// Check the settings, say all that is wrong with them, and print those in effect. What is hardly meant goes to stderr:

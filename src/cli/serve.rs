@@ -5,10 +5,13 @@
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{ConfigFile, Exit, Failure, check_config::load};
+use super::{
+    ConfigFile, Exit, Failure,
+    check_config::{load, load_for},
+};
 use crate::{
     app::{self, App, StartError},
-    config::{Role, Roles, Settings},
+    config::{Roles, Settings},
     telemetry,
 };
 
@@ -27,10 +30,7 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(&self) -> Result<Exit, Failure> {
-        let mut settings = load(&self.file)?;
-        if let Some(roles) = &self.roles {
-            settings.process.roles = roles.clone();
-        }
+        let settings = load_for(&self.file, self.roles.as_ref())?;
         let telemetry = telemetry::init(&settings.telemetry).map_err(|error| Failure::Usage(error.to_string()))?;
         settings.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let mut signals = StopSignals::new()?;
@@ -42,8 +42,7 @@ impl Serve {
                 return Ok(Exit::Done);
             }
         };
-        let roles: Vec<&str> = settings.process.roles.iter().map(Role::as_str).collect();
-        tracing::info!(address = %app.address(), roles = roles.join(","), "serving");
+        tracing::info!(address = %app.address(), roles = %settings.process.roles, "serving");
         let failed = tokio::select! {
             () = signals.received() => false,
             () = app.failed() => true,

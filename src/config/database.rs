@@ -29,7 +29,7 @@ pub struct Database {
     pub acquire_timeout: Duration,
     /// What is in front of Postgres: `session` (nothing, or a pooler that lends a connection for as long as it is open),
     /// or `transaction` (a pooler that lends one for each transaction, like pgbouncer in its transaction mode). The
-    /// latter costs two more round trips a statement, and other processes' messages are found by poll alone.
+    /// latter costs three more round trips a statement, and other processes' messages are found by poll alone.
     pub pooling: Pooling,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns the roles; how each is played is elsewhere.
 
-use std::{collections::BTreeSet, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use super::{
     section::{Section, Visitor},
@@ -70,6 +70,14 @@ impl Default for Roles {
     }
 }
 
+/// Words with commas between them.
+impl fmt::Display for Roles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<&str> = self.iter().map(Role::as_str).collect();
+        f.write_str(&words.join(","))
+    }
+}
+
 /// Why words are no roles.
 #[derive(Debug, thiserror::Error)]
 #[error("expected {}", Roles::expected().trim_end_matches(','))]
@@ -108,7 +116,7 @@ mod tests {
     #[test]
     fn roles_are_read_from_words_and_shown_as_the_file_has_them() {
         let roles: Roles = "maintain, api".parse().unwrap();
-        assert_eq!(roles.show(), r#"["api", "maintain"]"#);
+        assert_eq!((roles.show().as_str(), roles.to_string().as_str()), (r#"["api", "maintain"]"#, "api,maintain"));
         assert!(roles.has(Role::Api) && !roles.has(Role::Dispatch));
         assert_eq!(Roles::default().show(), r#"["api", "dispatch", "maintain"]"#);
     }

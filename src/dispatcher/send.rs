@@ -194,8 +194,8 @@ impl Sender {
             held: hold.lease().clone(),
             round: claimed.rounds + 1,
             expire_at: claimed.expire_at,
-            // Under HOLD the claim leaves 'begun' unset, so that even the first provider is put on record.
-            on_record: (claimed.unknown_outcome == UnknownOutcome::Resend).then(|| claimed.provider.clone()),
+            // Under HOLD, and after a takeover, even the first provider is put on record.
+            on_record: claimed.is_begun.then(|| claimed.provider.clone()),
             places: self.places.clone(),
             stop: self.stop.clone(),
             progress: Progress::default(),

@@ -99,6 +99,8 @@ pub struct Claimed {
     pub provider: ProviderName,
     /// Whether `provider` was kept from before this claim because it deferred the message or may have it.
     pub ask_first: bool,
+    /// Whether it is on record that `provider` may have been asked. If not that has to be put there before the first byte.
+    pub is_begun: bool,
     /// Whether it was never tried.
     pub untried: bool,
     /// The rounds spent, a takeover included.
@@ -310,6 +312,7 @@ impl Found {
             chain: asked.chain.clone(),
             provider: ProviderName::new(&self.provider),
             ask_first: self.ask_first,
+            is_begun: !self.hold,
             untried: self.attempts == 0,
             rounds: u32::try_from(self.rounds).unwrap_or(0),
             open: self.open_recipients.as_deref().map(recipients),

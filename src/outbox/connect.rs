@@ -40,12 +40,17 @@ impl Outbox {
             lanes: Arc::new(Lanes::default()),
             schema: settings.schema.as_str().into(),
         };
-        // By a connection beside the pool first, which knows why it failed: the pool only says that it did.
-        let first = tokio::time::timeout(settings.acquire_timeout, outbox.database.connection_apart()).await;
-        let first = first.map_err(|_| OutboxError::Unavailable("it does not answer".to_owned()))?;
-        first?.close().await?;
-        outbox.measure_clock().await?;
+        let greeted = tokio::time::timeout(settings.acquire_timeout, outbox.greet()).await;
+        greeted.map_err(|_| OutboxError::Unavailable("it does not answer".to_owned()))??;
         Ok(outbox)
+    }
+
+    /// Speaks to the database for the first time. A pooler takes connections also while the database itself is away, so
+    /// only a statement tells that it is there.
+    async fn greet(&self) -> Result<(), OutboxError> {
+        // By a connection beside the pool first, which knows why it failed: the pool only says that it did.
+        self.database.connection_apart().await?.close().await?;
+        self.measure_clock().await
     }
 
     /// Brings the tables up to date. Several processes may do it at once: one does, the others wait. A database that a
@@ -58,8 +63,10 @@ impl Outbox {
         migrator.set_locking(false);
         let mut begun = self.database.begin("").await?;
         sqlx::query!("select pg_advisory_xact_lock($1)", MIGRATION_LOCK).execute(&mut begun).await?;
-        migrator.run_direct(None, begun.connection(), false).await?;
+        let migrated = migrator.run_direct(None, begun.connection(), false).await;
+        // Also where it failed: what is rolled back takes no name with it.
         begun.forget_names().await?;
+        migrated?;
         begun.commit().await?;
         Ok(())
     }
@@ -73,10 +80,11 @@ impl Outbox {
                 .fetch_one(&mut begun)
                 .await?;
         let applied = match has_table {
-            true => begun.connection().list_applied_migrations(&migrator.table_name).await?,
-            false => Vec::new(),
+            true => begun.connection().list_applied_migrations(&migrator.table_name).await,
+            false => Ok(Vec::new()),
         };
         begun.forget_names().await?;
+        let applied = applied?;
         begun.commit().await?;
         let is_applied = |version: i64| applied.iter().any(|applied| applied.version == version);
         Ok(migrator.iter().filter(|migration| !is_applied(migration.version)).count())

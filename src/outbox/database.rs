@@ -24,6 +24,8 @@ use sqlx::{
         PgArguments, PgConnectOptions, PgListener, PgPoolOptions, PgQueryResult, PgRow, PgStatement, PgTypeInfo,
     },
 };
+use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use super::{
     OutboxError,
@@ -63,15 +65,19 @@ impl Plans {
 }
 
 /// What every session or transaction begins with besides.
-const SETTINGS: [(&str, &str); 4] = [
+const SETTINGS: [(&str, &str); 3] = [
     // Whoever takes the first of many rows in order must not gather and sort all of them, which looks cheap for as long
     // as Postgres has not noticed how many there are. Nor is a statement of a millisecond worth compiling.
     ("enable_bitmapscan", "off"),
     ("jit", "off"),
     // What was answered is committed, whatever the server's default.
     ("synchronous_commit", "on"),
-    ("default_transaction_isolation", "\"read committed\""),
 ];
+
+/// The statements are written for this level, whatever the server's default. A default that is set within a transaction
+/// is one for the next, so that a transaction has to begin with the level itself.
+const SESSION_LEVEL: (&str, &str) = ("default_transaction_isolation", "\"read committed\"");
+const BEGIN: &str = "begin isolation level read committed;";
 
 /// The database as the outbox's statements see it: an executor that makes each a transaction of its own.
 ///
@@ -82,7 +88,10 @@ pub(super) struct Database {
     pool: PgPool,
     options: PgConnectOptions,
     pooling: Pooling,
-    settings: Arc<str>,
+    /// The settings as a session begins with them, where sessions last.
+    at_connect: Arc<str>,
+    /// The settings as a transaction begins with them, where sessions do not.
+    at_begin: Arc<str>,
     doubt: Doubt,
 }
 
@@ -116,11 +125,15 @@ impl Database {
             .application_name("postrider")
             // A pooler does not know it, and no number here is a float.
             .extra_float_digits(None);
-        let begins = begins(settings, plans);
-        let at_connect: Arc<str> = match settings.pooling {
-            Pooling::Session => begins.as_str().into(),
-            Pooling::Transaction => "".into(),
+        let at_connect = match settings.pooling {
+            Pooling::Session => session_begins(settings, plans),
+            Pooling::Transaction => String::new(),
         };
+        let at_begin = match settings.pooling {
+            Pooling::Session => String::new(),
+            Pooling::Transaction => transaction_begins(settings, plans),
+        };
+        let at_connect: Arc<str> = at_connect.into();
         let doubt = Doubt::default();
         let pool = PgPoolOptions::new()
             .max_connections(connections)
@@ -133,20 +146,22 @@ impl Database {
                     Box::pin(async move { Ok(!is_asked || connection.ping().await.is_ok()) })
                 }
             })
-            .after_connect(move |connection, _| {
-                let sql = at_connect.clone();
-                Box::pin(async move { execute(connection, &sql).await })
+            .after_connect({
+                let at_connect = at_connect.clone();
+                move |connection, _| {
+                    let sql = at_connect.clone();
+                    Box::pin(async move { execute(connection, &sql).await })
+                }
             })
             .connect_lazy_with(options.clone());
-        Ok(Self { pool, options, pooling: settings.pooling, settings: begins.into(), doubt })
+        Ok(Self { pool, options, pooling: settings.pooling, at_connect, at_begin: at_begin.into(), doubt })
     }
 
-    /// The schema's settings on a connection beside the pool, for what cannot be part of a transaction.
+    /// A connection beside the pool, for what cannot be part of a transaction. It has the settings of a session where
+    /// there are sessions, else none: not even the schema is known to it.
     pub(super) async fn connection_apart(&self) -> Result<PgConnection, OutboxError> {
         let mut connection = self.options.connect().await?;
-        if self.pooling == Pooling::Session {
-            execute(&mut connection, &self.settings).await?;
-        }
+        execute(&mut connection, &self.at_connect).await?;
         Ok(connection)
     }
 
@@ -175,12 +190,18 @@ impl Database {
     /// A transaction of several statements, on a connection of the pool; `with` holds more settings for it, each ended
     /// by a semicolon. Dropped without [`Begun::commit`] it leaves nothing behind.
     pub(super) async fn begin(&self, with: &str) -> sqlx::Result<Begun> {
-        let sql = match self.pooling {
-            Pooling::Session => format!("begin; {with}"),
-            Pooling::Transaction => format!("begin; {} {with}", local(&self.settings)),
-        };
-        let transaction = self.pool.begin_with(AssertSqlSafe(sql)).await?;
-        Ok(Begun { transaction, pooling: self.pooling })
+        let sql = format!("{BEGIN} {} {with}", self.at_begin);
+        let (pool, pooling) = (self.pool.clone(), self.pooling);
+        let begin = async move { pool.begin_with(AssertSqlSafe(sql)).await };
+        // Apart, so that it comes to its end also where the caller goes away meanwhile: a transaction that is dropped
+        // is rolled back, but a connection on which one was about to begin would be given back with it open, and lend
+        // its time to whoever comes next.
+        let begun = tokio::spawn(begin.in_current_span());
+        // Behind a pooler it is here that a connection to the database is waited for, and a database that is away has
+        // to be noticed.
+        let begun = timeout(self.pool.options().get_acquire_timeout(), begun).await;
+        let transaction = begun.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::WorkerCrashed)??;
+        Ok(Begun { transaction, pooling })
     }
 
     /// Runs a statement again while it collides with another (a serialization failure, a deadlock), a few times, and at
@@ -235,16 +256,21 @@ impl Database {
     }
 }
 
-/// The settings as statements, each ended by a semicolon.
-fn begins(settings: &config::Database, plans: Plans) -> String {
-    let schema = quoted(&settings.schema);
-    let all = [("search_path", schema.as_str())].into_iter().chain(SETTINGS).chain(plans.settings().iter().copied());
-    all.map(|(name, value)| format!("set {name} = {value};")).collect::<Vec<_>>().join(" ")
+/// What a session of ours begins with, each statement ended by a semicolon.
+fn session_begins(settings: &config::Database, plans: Plans) -> String {
+    statements("set", settings, &[plans.settings(), &[SESSION_LEVEL]].concat())
 }
 
-/// The same for the present transaction alone.
-fn local(settings: &str) -> String {
-    settings.replace("set ", "set local ")
+/// What each transaction begins with where sessions are not ours.
+fn transaction_begins(settings: &config::Database, plans: Plans) -> String {
+    statements("set local", settings, plans.settings())
+}
+
+fn statements(set: &str, settings: &config::Database, more: &[(&str, &str)]) -> String {
+    // A temporary table that somebody left on the connection is found last and not, as it would be, first.
+    let path = format!("{}, pg_temp", quoted(&settings.schema));
+    let all = [&[("search_path", &*path)], &SETTINGS[..], more].concat();
+    all.into_iter().map(|(name, value)| format!("{set} {name} = {value};")).collect::<Vec<_>>().join(" ")
 }
 
 /// A name as SQL reads it, whatever it contains.

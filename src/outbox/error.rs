@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+
 use super::OutboxError;
 
 impl From<sqlx::Error> for OutboxError {
@@ -42,6 +44,14 @@ impl From<sqlx::migrate::MigrateError> for OutboxError {
 pub(super) fn is_lost_connection(error: &sqlx::Error) -> bool {
     matches!(error, sqlx::Error::Io(_) | sqlx::Error::Protocol(_))
         || has_code(error, &["57P01", "57P02", "57P03", "08006"])
+        || is_ended_by_a_pooler(error)
+}
+
+/// Whether a pooler closed the connection, because it lost its own or was told to. All that pgbouncer ever says is that
+/// the protocol was violated, with its reason in words; a server that finds so goes on with the connection.
+fn is_ended_by_a_pooler(error: &sqlx::Error) -> bool {
+    let postgres = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    has_code(error, &["08P01"]) && postgres.is_some_and(|error| error.severity() == PgSeverity::Fatal)
 }
 
 /// Whether the database answered with one of these codes.

@@ -150,6 +150,7 @@ impl Row {
                 chain: chains.get(&self.lane).copied().unwrap_or_default().to_owned(),
                 provider: ProviderName::new(provider),
                 ask_first: self.ask_first,
+                is_begun: false,
                 untried: self.attempts == 0,
                 rounds: u32::try_from(self.rounds).unwrap_or(0),
                 open: self.open_recipients.as_deref().map(recipients),

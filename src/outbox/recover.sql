@@ -172,8 +172,9 @@ moved as (
         due_at = case when judged.fate is null then now() + $5::interval end,
         failed_at = case when judged.fate is not null then now() end,
         token = case when judged.fate is null then ($6::bigint[])[judged.nth] end,
-        -- Under RESEND sending may begin at once; under HOLD that is put on record apart, before the first byte.
-        begun_at = case when judged.fate is null and not judged.hold then now() end,
+        -- That sending begins is put on record apart, before the first byte: where a message kills whoever holds it, those
+        -- that were only held beside it must not be taken for sent time and again.
+        begun_at = null,
         provider = case
             when judged.fate = 'FAILED_OUTCOME_UNKNOWN' then judged.provider
             when judged.fate is not null then null

@@ -56,6 +56,31 @@ async fn the_settings_in_force_are_printed_without_secrets() {
 }
 
 #[tokio::test]
+async fn roles_of_the_command_line_go_before_the_settings() {
+    // Without a provider nothing can be sent.
+    let place = Place::new("[process]\nroles = [\"api\", \"maintain\"]\n").await;
+    run(place.postrider(["check-config"])).await.well();
+    let said = run(place.postrider(["serve", "--roles", "api,dispatch"])).await;
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains("chains.default"), "{}", said.err);
+    let said = run(place.postrider(["serve", "--roles", "api,mail"])).await;
+    assert_eq!(said.code, 2, "{said:?}");
+    assert!(said.err.contains("one or more of \"api\", \"dispatch\" or \"maintain\""), "{}", said.err);
+
+    let mut command = place.postrider(["serve", "--roles", "maintain"]);
+    let mut process = command.env("POSTRIDER_PROCESS__ROLES", "api").spawn().expect("the program starts");
+    let mut lines = BufReader::new(process.stderr.take().expect("its log")).lines();
+    let serving = loop {
+        let line = lines.next_line().await.expect("its log").expect("it serves");
+        if line.contains("\"serving\"") {
+            break line;
+        }
+    };
+    assert!(serving.contains("\"roles\":\"maintain\""), "{serving}");
+    assert!(terminate(&mut process).await.success());
+}
+
+#[tokio::test]
 async fn a_settings_file_that_is_not_there_or_not_toml_is_said() {
     let place = Place::new(NOBODY).await;
     place.write("broken.toml", "[server\n");

@@ -49,7 +49,8 @@ async fn days_that_run_short_are_told_before_messages_are_refused() {
     database.outbox.ensure_days(3).await.unwrap();
     until("it is well", || async { process.is_serving(DAYS_AHEAD).await }).await;
     let told = process.wrote("there are days ahead again").await;
-    assert!(told.contains("\"days_ahead\":3"), "{told}");
+    // It may have looked while the last of them was being made.
+    assert!(["2", "3"].iter().any(|days| told.contains(&format!("\"days_ahead\":{days}"))), "{told}");
     assert_eq!(process.log().matches("few days ahead").count(), 1);
     process.finish().await;
 }

@@ -56,12 +56,10 @@ impl Fleet {
             Protocol::Http => Setup::new().http("provider", "http://127.0.0.1/"),
             Protocol::Smtp => Setup::new().smtp("provider", provider.address),
         };
-        // Leases are short, so that what a process leaves behind is soon taken over. A takeover spends a round, also of
-        // what was only claimed: where every process dies within seconds, ten of them are soon spent.
+        // Leases are short, so that what a process leaves behind is soon taken over.
         let setup = setup
-            .set("retry.max_rounds", 1_000)
-            // Nor can a process that is alone with all the work, on a machine that has other things to do, get anywhere
-            // before its end if it begins everything at once.
+            // On a machine that has other things to do, a process that is alone with all the work would not get anywhere
+            // before its end if it began everything at once.
             .set("dispatch.concurrency", 16)
             .set("dispatch.lease", "2s")
             .set("dispatch.lease_renewal", "500ms")

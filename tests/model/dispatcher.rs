@@ -73,7 +73,7 @@ impl Sender {
             written: 0,
             skipped: Vec::new(),
             offered: claimed.open,
-            on_record: (!setup.hold).then_some(claimed.provider),
+            on_record: claimed.is_begun.then_some(claimed.provider),
             cancel_requested: false,
             stage: Stage::Offering,
             is_accounted_for: false,

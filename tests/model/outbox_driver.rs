@@ -15,8 +15,7 @@ use postrider::{
     delivery::{Attempt, Class, Next, Status},
     message::{ClientId, Email, EmailAddress, Mailbox, Message, MessageId, Priority, TraceContext, UnknownOutcome},
     outbox::{
-        self, ClaimRequest, Holding, Lane, LaneClaim, LaneId, Lease, NewMessage, Outbox, OutboxError, Settled,
-        Settlement,
+        self, ClaimRequest, Holding, LaneClaim, LaneId, Lease, NewMessage, Outbox, OutboxError, Settled, Settlement,
     },
 };
 use time::OffsetDateTime;
@@ -126,8 +125,7 @@ impl OutboxDriver<'_> {
             Action::Cancel => self.cancel().await,
             Action::Claim { by, first } => return self.claim(by, first).await,
             Action::Sweep => {
-                let lanes: Vec<LaneId> = self.lanes(0).await?.iter().map(|lane| lane.id).collect();
-                let ended = self.outbox(0).sweep(&lanes).await?;
+                let ended = self.outbox(0).sweep(&self.lanes().await?).await?;
                 Heard::Looked(if ended > 0 { Look::Ended } else { Look::Nothing })
             }
             Action::Do { by, deed } => match &before.senders[by] {
@@ -159,11 +157,16 @@ impl OutboxDriver<'_> {
         }
     }
 
+    /// The lanes of this world.
+    async fn lanes(&self) -> Result<Vec<LaneId>, OutboxError> {
+        let seen = self.outbox(0).look().await?.into_iter().filter(|seen| seen.lane.chain == self.chain);
+        Ok(seen.map(|seen| seen.lane.id).collect())
+    }
+
     async fn claim(&self, by: usize, first: Provider) -> Result<Reply, OutboxError> {
-        let from_beginning =
-            |lane: Lane| LaneClaim { lane: lane.id, chain: lane.chain, provider: first.name(), since: None, limit: 1 };
+        let lane = |lane| LaneClaim { lane, chain: self.chain.clone(), provider: first.name(), since: None, limit: 1 };
         let request = ClaimRequest {
-            lanes: self.lanes(by).await?.into_iter().map(from_beginning).collect(),
+            lanes: self.lanes().await?.into_iter().map(lane).collect(),
             limit: 1,
             lease: STEP * u32::from(LEASE),
             max_rounds: u32::from(self.setup.max_rounds),
@@ -176,16 +179,12 @@ impl OutboxDriver<'_> {
         Ok(Reply { heard: Heard::Looked(look), lease })
     }
 
-    async fn lanes(&self, by: usize) -> Result<Vec<Lane>, OutboxError> {
-        let seen = self.outbox(by).look().await?;
-        Ok(seen.into_iter().map(|seen| seen.lane).filter(|lane| lane.chain == self.chain).collect())
-    }
-
     fn claimed(&self, claimed: &outbox::Claimed) -> Claimed {
         assert_eq!(claimed.lease.id, self.id);
         Claimed {
             provider: Provider::named(claimed.provider.as_str()).expect("one of ours"),
             ask_first: claimed.ask_first,
+            is_begun: claimed.is_begun,
             untried: claimed.untried,
             rounds: u8::try_from(claimed.rounds).expect("few rounds"),
             open: claimed.open.as_deref().map_or(Recipients::first(self.setup.recipients), Recipients::of),

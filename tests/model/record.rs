@@ -61,6 +61,7 @@ pub struct Record {
 pub struct Claimed {
     pub provider: Provider,
     pub ask_first: bool,
+    pub is_begun: bool,
     pub untried: bool,
     pub rounds: u8,
     pub open: Recipients,
@@ -279,10 +280,12 @@ impl Row {
     }
 
     fn lease(&mut self, setup: &Setup, now: Tick, token: Token, first: Provider) {
+        let was_held = self.status == Status::InProcess;
         self.status = Status::InProcess;
         self.due_at = Some(now + LEASE);
         self.token = Some(token);
-        self.begun_at = (!setup.hold).then_some(now);
+        // After a takeover that is put on record before the first byte, as under HOLD.
+        self.begun_at = (!setup.hold && !was_held).then_some(now);
         self.provider = if self.ask_first { self.provider } else { Some(first) };
     }
 
@@ -290,6 +293,7 @@ impl Row {
         Claimed {
             provider,
             ask_first: self.ask_first,
+            is_begun: self.begun_at.is_some(),
             untried: self.attempts == 0,
             rounds: self.rounds,
             open: self.open,

@@ -14,7 +14,9 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio::task::JoinSet;
 
-use super::{DAY, Draft, HOUR, SECOND, attempt, claim, claimed_one, let_leases_run_out, policy, request, request_of};
+use super::{
+    DAY, Draft, HOUR, SECOND, attempt, begin, claim, claimed_one, let_leases_run_out, policy, request, request_of,
+};
 use crate::support::postgres::Database;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -402,6 +404,7 @@ async fn a_message_that_kills_its_dispatcher_ends_in_front_of_a_person() {
         let again = claim(&db.outbox, 10).await;
         assert_eq!((again.len(), again[0].rounds), (1, round));
         assert!(again[0].ask_first, "whoever may have it is asked first");
+        begin(&db, &again[0]).await;
     }
     let_leases_run_out(&db).await;
     assert!(claim(&db.outbox, 10).await.is_empty());
@@ -411,6 +414,20 @@ async fn a_message_that_kills_its_dispatcher_ends_in_front_of_a_person() {
     let takeover = |round| (EventKind::Takeover, Some(round), Some(Class::OutcomeUnknown));
     assert_eq!(rounds, [takeover(1), takeover(2), takeover(3)]);
     assert_eq!(after.events[0].verdicts.len(), 1, "it speaks for the recipients that were open");
+}
+
+#[tokio::test]
+async fn what_is_only_held_while_processes_die_is_charged_once_at_most() {
+    let db = Database::new().await;
+    let id = claimed_one(&db, &Draft::default()).await.lease.id;
+    for _ in 0..2 * policy().max_rounds {
+        let_leases_run_out(&db).await;
+        let again = claim(&db.outbox, 10).await;
+        assert_eq!((again.len(), again[0].rounds, again[0].is_begun), (1, 1, false));
+    }
+    let after = db.outbox.status(&[id], None).await.unwrap().remove(0);
+    let unknown = after.events.iter().filter(|event| event.class == Some(Class::OutcomeUnknown)).count();
+    assert_eq!((after.status, after.rounds, unknown), (Status::InProcess, 1, 1));
 }
 
 #[tokio::test]

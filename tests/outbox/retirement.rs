@@ -160,7 +160,7 @@ async fn days_are_emptied_beside_those_who_accept_claim_and_settle_and_nothing_i
     }
 
     assert!(turns > 3, "the day was emptied {turns} times, which proves little");
-    let sent = traffic.sent.lock().unwrap();
+    let sent = traffic.sent.lock().unwrap().clone();
     assert_eq!(sent.len(), sent.iter().collect::<BTreeSet<_>>().len(), "none was sent twice");
     let without = "pending where not exists (select from message where message.id = pending.id)";
     assert_eq!(db.count(without).await, 0);

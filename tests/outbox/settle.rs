@@ -10,7 +10,7 @@ use postrider::{
 use tokio::task::JoinSet;
 
 use super::{
-    Draft, SECOND, attempt, claim, claimed_one, let_leases_run_out, let_pauses_pass, settlement, settlement_of,
+    Draft, SECOND, attempt, begin, claim, claimed_one, let_leases_run_out, let_pauses_pass, settlement, settlement_of,
 };
 use crate::support::postgres::Database;
 
@@ -294,6 +294,7 @@ async fn recipients_accepted_late_are_not_sent_to_again() {
 async fn a_late_acceptance_ends_what_another_dispatcher_has() {
     let db = Database::new().await;
     let (first, second) = taken_over(&db, &Draft::default()).await;
+    begin(&db, &second).await;
     let late = settlement(&first, 1, vec![attempt("primary", &[Class::Accepted])]);
     assert_eq!(db.outbox.settle(&[late]).await.unwrap(), [Settled::Late]);
     let sent = row(&db, first.lease.id).await;

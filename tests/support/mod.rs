@@ -4,6 +4,7 @@ pub mod aiosmtpd;
 pub mod app;
 pub mod caller;
 pub mod http_peer;
+pub mod pgbouncer;
 pub mod postgres;
 pub mod process;
 pub mod program;

@@ -34,8 +34,8 @@ impl Received {
     /// The last values of a gauge, each with the texts of its attributes.
     pub fn gauge(&self, name: &str) -> Vec<(Vec<String>, i64)> {
         let received = self.1.lock().unwrap();
-        let metrics = received.iter().flat_map(|of| &of.scope_metrics).flat_map(|of| &of.metrics);
-        let last: Option<&Metric> = metrics.filter(|metric| metric.name == name).last();
+        let mut metrics = received.iter().flat_map(|of| &of.scope_metrics).flat_map(|of| &of.metrics);
+        let last: Option<&Metric> = metrics.rfind(|metric| metric.name == name);
         let Some(metric::Data::Gauge(gauge)) = last.and_then(|metric| metric.data.as_ref()) else { return Vec::new() };
         let values = gauge.data_points.iter().map(|point| {
             let keys: Vec<&str> = point.attributes.iter().map(|attribute| attribute.key.as_str()).collect();

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{Entry, Receipt, Shared};
 use crate::{
     delivery::ProviderName,
-    message::MessageId,
+    message::{MessageId, UnknownOutcome},
     outbox::{
         Accepted, Claimed, LaneId, Lease, NewMessage, OutboxError,
         accept::{Row, Terms},
@@ -279,6 +279,7 @@ fn claimed(
         chain: new.chain.clone(),
         provider: provider.clone(),
         ask_first: false,
+        is_begun: new.message.unknown_outcome != UnknownOutcome::Hold,
         untried: true,
         rounds: 0,
         open: None,
