@@ -22,6 +22,10 @@ use crate::{
 /// still seen.
 const LOOK_BACK: Duration = Duration::from_secs(1);
 
+/// How far it is read back by claims that follow each other more quickly than this. While vacuum is held back, each of
+/// them reads again what was claimed in that time.
+const SHORT_LOOK_BACK: Duration = Duration::from_millis(100);
+
 /// How many due times to come are remembered of one lane. What is forgotten is asked for.
 const LATER_AT_MOST: usize = 1000;
 
@@ -41,6 +45,8 @@ struct Entry {
     lane: Lane,
     /// What was due before was seen; `None`: nothing was.
     position: Option<OffsetDateTime>,
+    /// When it was last read back for as long as a commit may take.
+    looked_back_at: Option<OffsetDateTime>,
     /// Whether something was accepted, or left behind by a claim, since a claim found all there was.
     marked: bool,
     /// Due times to come that this process knows of.
@@ -86,13 +92,22 @@ pub(super) struct Room {
     pub(super) places: usize,
 }
 
-/// What is wanted of the lanes, and what each message costs its lane.
+/// What is wanted of the lanes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Deal {
     /// How many messages in all.
     pub(super) messages: usize,
     pub(super) lanes: Vec<LaneClaim>,
-    strides: Vec<u64>,
+    terms: Vec<Terms>,
+}
+
+/// Under which terms a lane is in a deal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Terms {
+    /// What each message costs it.
+    stride: u64,
+    /// Whether it is read back for as long as a commit may take.
+    looks_back: bool,
 }
 
 impl LaneBook {
@@ -231,12 +246,14 @@ impl LaneBook {
         let mut deal = Deal { messages: dealt, ..Deal::default() };
         for id in order.iter().chain(beside) {
             let (lane, entry) = (by_id[id], &self.lanes[id]);
-            deal.strides.push(strides[&lane.priority]);
+            let looks_back = entry.looks_back(now);
+            let look_back = if looks_back { LOOK_BACK } else { SHORT_LOOK_BACK };
+            deal.terms.push(Terms { stride: strides[&lane.priority], looks_back });
             deal.lanes.push(LaneClaim {
                 lane: *id,
                 chain: lane.chain.clone(),
                 provider: rooms[&lane.chain].provider.clone(),
-                since: entry.position.map(|position| position - LOOK_BACK),
+                since: entry.position.map(|position| position - look_back),
                 limit: shares.get(id).copied().unwrap_or(1),
             });
         }
@@ -246,15 +263,18 @@ impl LaneBook {
     /// Takes in what a claim came to. A lane in which less was found than was asked for has nothing more; what was
     /// accepted while the claim was under way has to be told afterwards.
     pub(super) fn note(&mut self, deal: &Deal, claims: &Claims) {
-        for (found, stride) in claims.lanes.iter().zip(&deal.strides) {
+        for (found, terms) in claims.lanes.iter().zip(&deal.terms) {
             let Some(entry) = self.lanes.get_mut(&found.lane) else { continue };
-            entry.pass += stride * found.found as u64;
+            entry.pass += terms.stride * found.found as u64;
+            if terms.looks_back {
+                entry.looked_back_at = Some(claims.at);
+            }
             match found.rest {
                 Rest::From(position) => {
                     entry.marked = true;
                     entry.position = Some(position);
                 }
-                Rest::Nothing => entry.note_nothing_left(claims.at),
+                Rest::Nothing => entry.note_nothing_left(claims.at, terms.looks_back),
             }
         }
     }
@@ -283,7 +303,16 @@ impl LaneBook {
 impl Entry {
     fn new(lane: Lane) -> Self {
         let later = BTreeSet::new();
-        Self { lane, position: None, marked: false, later, looked: Looked::Nothing, pass: 0, waits: false }
+        Self {
+            lane,
+            position: None,
+            looked_back_at: None,
+            marked: false,
+            later,
+            looked: Looked::Nothing,
+            pass: 0,
+            waits: false,
+        }
     }
 
     fn is_waiting(&self, now: OffsetDateTime) -> bool {
@@ -302,11 +331,20 @@ impl Entry {
         self.later.first().copied().into_iter().chain(looked).min()
     }
 
-    /// Nothing is left that was due by then.
-    fn note_nothing_left(&mut self, at: OffsetDateTime) {
+    /// Whether it is time to read it back for as long as a commit may take.
+    fn looks_back(&self, now: OffsetDateTime) -> bool {
+        self.looked_back_at.is_none_or(|last| now - last >= SHORT_LOOK_BACK)
+    }
+
+    /// Nothing is left that was due by then, but for what is committed late: where it was not read back for long, it will
+    /// be in a moment.
+    fn note_nothing_left(&mut self, at: OffsetDateTime, looked_back: bool) {
         self.marked = false;
         self.position = Some(at);
         self.later = self.later.split_off(&(at + Duration::from_nanos(1)));
+        if !looked_back {
+            self.later.insert(at + SHORT_LOOK_BACK);
+        }
         if matches!(self.looked, Looked::At(due) if due <= at) {
             self.looked = Looked::Unknown;
         }

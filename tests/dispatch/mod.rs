@@ -1,14 +1,17 @@
 //! Processes that end, hesitate, work side by side or lose their database: nothing is lost, and nothing is sent twice
 //! but where nobody can know.
 
+mod company;
 mod crash;
 mod database;
 mod days;
 mod drain;
+mod lanes;
 mod logs;
 mod outbox_rows;
 mod pool;
 mod roles;
+mod schedule;
 mod side_by_side;
 
 use postrider::sandbox::{

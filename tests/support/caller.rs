@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
-use postrider::proto::v1::{
-    Email, Event, GetStatusRequest, GetStatusResponse, Mailbox, OutcomeClass, SendEmailRequest, Status,
-    UnknownOutcomePolicy, email_service_client::EmailServiceClient,
+use postrider::{
+    api::CLIENT_ID,
+    proto::v1::{
+        Email, Event, GetStatusRequest, GetStatusResponse, Mailbox, OutcomeClass, SendEmailRequest, SetLaneModeRequest,
+        Status, UnknownOutcomePolicy, email_service_client::EmailServiceClient,
+        operator_service_client::OperatorServiceClient,
+    },
 };
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{
     Code,
+    metadata::MetadataValue,
     transport::{Channel, Endpoint},
 };
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
@@ -21,6 +26,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Caller {
     client: EmailServiceClient<Channel>,
+    operator: OperatorServiceClient<Channel>,
     health: HealthClient<Channel>,
 }
 
@@ -29,7 +35,11 @@ impl Caller {
     pub fn at(url: String) -> Self {
         let endpoint = Endpoint::from_shared(url).expect("a URL");
         let channel = endpoint.connect_lazy();
-        Self { client: EmailServiceClient::new(channel.clone()), health: HealthClient::new(channel) }
+        Self {
+            client: EmailServiceClient::new(channel.clone()),
+            operator: OperatorServiceClient::new(channel.clone()),
+            health: HealthClient::new(channel),
+        }
     }
 
     /// Whether the service says that it is ready.
@@ -63,6 +73,18 @@ impl Caller {
     /// Sends once, and gives the message's id.
     pub async fn try_send(&self, request: SendEmailRequest) -> Result<String, tonic::Status> {
         Ok(self.client.clone().send_email(request).await?.into_inner().message_id)
+    }
+
+    /// Sends as that client.
+    pub async fn send_as(&self, client: &'static str, request: SendEmailRequest) -> String {
+        let mut request = tonic::Request::new(request);
+        request.metadata_mut().insert(CLIENT_ID, MetadataValue::from_static(client));
+        self.client.clone().send_email(request).await.expect("it is accepted").into_inner().message_id
+    }
+
+    /// Pauses a lane, or lets it go on.
+    pub async fn set_lane_mode(&self, request: SetLaneModeRequest) -> Result<bool, tonic::Status> {
+        Ok(self.operator.clone().set_lane_mode(request).await?.into_inner().paused)
     }
 
     /// Sends them at once, and gives their ids in their order.

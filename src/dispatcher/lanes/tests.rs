@@ -169,15 +169,40 @@ fn a_lane_is_read_from_a_second_before_its_position() {
     };
     assert_eq!(since(&mut shop), None, "from its beginning as long as nothing is known");
     shop.claim(1);
+    shop.now = at(1);
     assert_eq!(since(&mut shop), Some(at(-1)));
     shop.now = at(60);
     shop.accept(1, 1);
     shop.claim(1);
+    shop.now = at(61);
     assert_eq!(since(&mut shop), Some(at(59)));
 
     let hidden = LaneSeen { lane: lane(1, "default", Priority::Normal), earliest: Some(at(7)) };
     shop.book.learn(vec![hidden]);
     assert_eq!(since(&mut shop), Some(at(6)), "something lies behind the position");
+}
+
+#[test]
+fn claims_that_follow_each_other_quickly_read_less_back_and_the_last_is_followed_by_one_that_reads_more() {
+    let mut shop = Shop::new(&[Priority::Normal]);
+    let ms = |ms| at(0) + time::Duration::milliseconds(ms);
+    let since = |shop: &mut Shop, now| {
+        shop.now = now;
+        shop.accept(1, 1);
+        let since = shop.book.deal(1, &shop.rooms(9), now).lanes[0].since;
+        shop.claim(9);
+        since
+    };
+    assert_eq!(since(&mut shop, ms(0)), None);
+    assert_eq!(since(&mut shop, ms(30)), Some(ms(-100)));
+    assert_eq!(shop.book.next_due(ms(30)), Some(ms(130)), "what is committed late is looked for then");
+    assert_eq!(since(&mut shop, ms(99)), Some(ms(-70)));
+    assert_eq!(since(&mut shop, ms(110)), Some(ms(99 - 1000)));
+    shop.now = ms(130);
+    shop.claim(9);
+    shop.now = ms(300);
+    shop.claim(9);
+    assert_eq!(shop.book.next_due(ms(300)), None, "and then it is over");
 }
 
 #[test]
