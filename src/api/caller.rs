@@ -45,7 +45,7 @@ pub(super) fn correlation_id(headers: &HeaderMap, trace: &TraceContext) -> Optio
     named.map(str::trim).find(|word| is_correlation_id(word)).or_else(|| telemetry::trace_id(trace)).map(str::to_owned)
 }
 
-fn is_client_name(name: &str) -> bool {
+pub(super) fn is_client_name(name: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     (1..=CLIENT_ID_LIMIT).contains(&name.len()) && name.bytes().all(allowed)
 }

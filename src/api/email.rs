@@ -12,7 +12,7 @@ use super::{caller, from_proto, status, to_proto, waiting};
 use crate::{
     config::Retention,
     health::Board,
-    outbox::{Intake, Outbox},
+    outbox::{Intake, Outbox, Wake},
     policy::Policy,
     proto::v1::{self as pb, email_service_server::EmailService},
 };
@@ -28,6 +28,8 @@ pub struct Backend {
     pub board: Board,
     /// Where new messages are committed.
     pub intake: Intake,
+    /// By which dispatchers hear of what an operator changes.
+    pub wake: Wake,
     /// How long a message may wait in all (`retry.longest_wait`).
     pub longest_wait: Duration,
     /// How long messages are kept.

@@ -6,8 +6,9 @@
 use prost_types::Timestamp;
 use time::{Duration, OffsetDateTime};
 
+use super::caller::is_client_name;
 use crate::{
-    message::{Email, MessageId, MessageIdError, Priority, UnknownOutcome},
+    message::{ClientId, Email, MessageId, MessageIdError, Priority, UnknownOutcome},
     policy::{self, Draft, DraftAttachment, DraftHeader, DraftMailbox, Policy, Violation, request::RequestFields},
     proto::v1 as pb,
 };
@@ -123,6 +124,22 @@ fn priority(value: i32) -> Result<Option<Priority>, Violation> {
         Ok(pb::Priority::Normal | pb::Priority::Unspecified) => Ok(Some(Priority::Normal)),
         Ok(pb::Priority::Bulk) => Ok(Some(Priority::Bulk)),
         Err(_) => Err(violation("priority", &format!("has no value {value}"))),
+    }
+}
+
+/// The priority and the client of a lane.
+pub(super) fn lane(priority: i32, client: &str) -> Result<(Priority, ClientId), Vec<Violation>> {
+    let priority = match pb::Priority::try_from(priority) {
+        Ok(pb::Priority::Unspecified) => Err(violation("priority", "is missing")),
+        _ => self::priority(priority),
+    };
+    let client = match is_client_name(client) {
+        true => Ok(ClientId::new(client)),
+        false => Err(violation("client", "is not the name of a client")),
+    };
+    match (priority, client) {
+        (Ok(Some(priority)), Ok(client)) => Ok((priority, client)),
+        (priority, client) => Err(priority.err().into_iter().chain(client.err()).collect()),
     }
 }
 

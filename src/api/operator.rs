@@ -5,9 +5,9 @@
 
 use tonic::{Request, Response, Status};
 
-use super::{status, to_proto};
+use super::{from_proto, status, to_proto};
 use crate::{
-    outbox::Outbox,
+    outbox::{Outbox, Wake},
     proto::v1::{self as pb, operator_service_server::OperatorService},
 };
 
@@ -15,12 +15,13 @@ use crate::{
 #[derive(Clone)]
 pub struct OperatorApi {
     outbox: Outbox,
+    wake: Wake,
 }
 
 impl OperatorApi {
-    /// The service over that outbox.
-    pub fn new(outbox: Outbox) -> Self {
-        Self { outbox }
+    /// The service over that outbox. Dispatchers hear of changes by `wake`.
+    pub fn new(outbox: Outbox, wake: Wake) -> Self {
+        Self { outbox, wake }
     }
 }
 
@@ -83,8 +84,16 @@ impl OperatorService for OperatorApi {
 
     async fn set_lane_mode(
         &self,
-        _: Request<pb::SetLaneModeRequest>,
+        request: Request<pb::SetLaneModeRequest>,
     ) -> Result<Response<pb::SetLaneModeResponse>, Status> {
-        Err(status::call_not_implemented("SetLaneMode"))
+        let pb::SetLaneModeRequest { chain, priority, client, paused } = request.into_inner();
+        let (priority, client) = from_proto::lane(priority, &client).map_err(status::invalid_request)?;
+        let set = self.outbox.set_lane_mode(&chain, priority, &client, paused).await;
+        if !set.map_err(|error| status::outbox(&error))? {
+            return Err(status::invalid_field("chain", "is known to no message and no process"));
+        }
+        tracing::info!(chain, priority = priority.as_str(), client = client.as_str(), paused, "a lane's mode was set");
+        self.wake.lanes_changed();
+        Ok(Response::new(pb::SetLaneModeResponse { paused }))
     }
 }

@@ -5,6 +5,7 @@
 //! calls under way finish, outcomes are written. Decides nothing about messages.
 
 mod circuit;
+mod company;
 mod maintenance;
 mod providers;
 mod pulse;
@@ -23,11 +24,12 @@ use crate::{
     delivery::RetryPolicy,
     dispatcher::{Dispatcher, Express},
     health::Board,
-    outbox::{DaysMade, Intake, Openings, Outbox, OutboxError, Wake},
+    outbox::{DaysMade, Intake, Openings, Outbox, OutboxError, Presence, Wake},
     policy::Policy,
     telemetry::OutboxGauges,
 };
 
+use company::Company;
 use maintenance::Maintenance;
 use readiness::Signs;
 
@@ -69,8 +71,10 @@ pub struct App {
     stop_sending: CancellationToken,
     stop_serving: CancellationToken,
     stop_maintenance: CancellationToken,
+    take_leave: CancellationToken,
     sending: JoinHandle<()>,
     maintenance: JoinHandle<()>,
+    company: JoinHandle<()>,
     api: JoinHandle<()>,
     failed: CancellationToken,
 }
@@ -121,7 +125,8 @@ impl App {
             wake: Wake::new(outbox.clock().clone()),
             database: watch::Sender::new(true),
         };
-        let [stop_sending, stop_maintenance, stop_serving] = std::array::from_fn(|_| CancellationToken::new());
+        let [stop_sending, stop_maintenance, stop_serving, take_leave] =
+            std::array::from_fn(|_| CancellationToken::new());
         let (openings, sending) = parts.sending(&stop_sending)?;
         let maintenance = parts.maintenance();
         maintenance.see_to_days().await;
@@ -135,12 +140,14 @@ impl App {
             sending: spawn(sending, &failed),
             maintenance: spawn(maintenance.run(stop_maintenance.clone()), &failed),
             api: spawn(while_it_runs(api, readiness), &failed),
+            company: spawn(parts.company().keep(take_leave.clone()), &failed),
             board: parts.board.clone(),
             outbox,
             failed,
             stop_sending,
             stop_serving,
             stop_maintenance,
+            take_leave,
         })
     }
 
@@ -175,7 +182,10 @@ impl App {
         self.stop_sending.cancel();
         self.stop_maintenance.cancel();
         let (sending, maintenance, api) = tokio::join!(self.sending, self.maintenance, self.api);
-        for (part, ended) in [("dispatcher", sending), ("maintenance", maintenance), ("api", api)] {
+        self.take_leave.cancel();
+        let company = self.company.await;
+        let parts = [("dispatcher", sending), ("maintenance", maintenance), ("api", api), ("company", company)];
+        for (part, ended) in parts {
             if let Err(error) = ended {
                 tracing::error!(part, %error, "a part of Postrider did not end well");
             }
@@ -220,6 +230,18 @@ impl Parts<'_> {
         Ok((Some(openings), dispatcher.run(express, stop.clone()).boxed()))
     }
 
+    fn company(&self) -> Company {
+        let roles = &self.settings.process.roles;
+        let chains = if self.has(Role::Dispatch) { self.settings.chains.keys().cloned().collect() } else { Vec::new() };
+        Company {
+            outbox: self.outbox.clone(),
+            wake: self.wake.clone(),
+            presence: Presence::new(roles, chains),
+            sends: self.has(Role::Dispatch),
+            maintains: self.has(Role::Maintain),
+        }
+    }
+
     fn maintenance(&self) -> Maintenance {
         Maintenance {
             outbox: self.outbox.clone(),
@@ -235,13 +257,13 @@ impl Parts<'_> {
         if !self.has(Role::Api) {
             return Api::of_health();
         }
-        let (outbox, wake) = (self.outbox.clone(), self.wake.clone());
         let waiting_bytes = self.settings.server.waiting_bytes;
         Api::new(Backend {
             outbox: self.outbox.clone(),
             policy: Arc::new(Policy::new(&self.settings.policy)),
             board: self.board.clone(),
-            intake: Intake::new(outbox, waiting_bytes, openings, wake),
+            wake: self.wake.clone(),
+            intake: Intake::new(self.outbox.clone(), waiting_bytes, openings, self.wake.clone()),
             longest_wait: self.settings.retry.longest_wait,
             retention: self.settings.retention.clone(),
         })

@@ -21,7 +21,7 @@ pub struct Database {
     pub url_file: Option<PathBuf>,
     /// The schema that the tables are in, `postrider` by default.
     pub schema: String,
-    /// The most connections of one process, 10 by default. None is held while a provider is spoken to: two are enough
+    /// The most connections of one process, 10 by default, and one more that listens to other processes. None is held while a provider is spoken to: two are enough
     /// to work, more let more calls commit at once.
     pub max_connections: u32,
     /// The longest wait for a connection, 5 s by default. Longer: calls wait out a longer shortage, and learn later

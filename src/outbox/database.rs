@@ -20,7 +20,9 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection as _, Describe, Either, Execute, Executor, PgConnection, PgPool,
     Postgres, SqlStr, Transaction,
     error::BoxDynError,
-    postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgQueryResult, PgRow, PgStatement, PgTypeInfo},
+    postgres::{
+        PgArguments, PgConnectOptions, PgListener, PgPoolOptions, PgQueryResult, PgRow, PgStatement, PgTypeInfo,
+    },
 };
 use tokio::time::timeout;
 use tracing::Instrument as _;
@@ -171,6 +173,18 @@ impl Database {
             .acquire_timeout(settings.acquire_timeout)
             .test_before_acquire(false)
             .connect_lazy_with(self.options.clone().options([("search_path", search_path)]))
+    }
+
+    /// A connection beside the pools that can listen. It is not made anew when it is lost.
+    pub(super) async fn listener(&self) -> Result<PgListener, OutboxError> {
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .connect_lazy_with(self.options.clone().application_name("postrider listener"));
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.eager_reconnect(false);
+        Ok(listener)
     }
 
     /// A transaction of several statements, on a connection of the pool; `with` holds more settings for it, each ended

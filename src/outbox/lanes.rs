@@ -50,7 +50,7 @@ pub struct Lane {
 }
 
 /// What tells a lane from another.
-type Key = (String, Priority, ClientId);
+pub(super) type Key = (String, Priority, ClientId);
 
 /// The lanes that this process has met. A lane is never removed, so what is remembered stays true.
 #[derive(Default)]
@@ -88,6 +88,36 @@ impl Lanes {
 }
 
 impl Outbox {
+    /// Pauses a lane, or lets it go on; one that nothing was accepted in yet is made. From then on nothing is claimed from
+    /// it. `false` if no message and no process knows the chain, and nothing was done. One statement.
+    pub async fn set_lane_mode(
+        &self,
+        chain: &str,
+        priority: Priority,
+        client: &ClientId,
+        paused: bool,
+    ) -> Result<bool, OutboxError> {
+        let statement = || async {
+            sqlx::query!(
+                r#"
+                insert into lane (chain, priority, client, paused)
+                select $1, $2::text::priority, $3, $4
+                where exists (select from lane where chain = $1)
+                    or exists (select from dispatcher where $1 = any (chains))
+                on conflict (chain, priority, client) do update
+                set paused = excluded.paused
+                "#,
+                chain,
+                priority.as_str(),
+                client.as_str(),
+                paused
+            )
+            .execute(&self.database)
+            .await
+        };
+        Ok(self.database.repeat(statement).await?.rows_affected() > 0)
+    }
+
     /// Whether a lane was paused when this process last looked: a claim asks the database itself.
     pub fn is_paused(&self, lane: LaneId) -> bool {
         self.lanes.paused.read().unwrap_or_else(PoisonError::into_inner).contains(&lane)
@@ -99,7 +129,10 @@ fn key(new: &NewMessage) -> Key {
 }
 
 /// Sorted, so that two processes that meet the same lanes do not wait for each other in a circle.
-async fn find_or_make(database: &Database, wanted: &BTreeSet<&Key>) -> Result<Vec<(Key, LaneId)>, OutboxError> {
+pub(super) async fn find_or_make(
+    database: &Database,
+    wanted: &BTreeSet<&Key>,
+) -> Result<Vec<(Key, LaneId)>, OutboxError> {
     let chains: Vec<&str> = wanted.iter().map(|(chain, ..)| chain.as_str()).collect();
     let priorities: Vec<&str> = wanted.iter().map(|(_, priority, _)| priority.as_str()).collect();
     let clients: Vec<&str> = wanted.iter().map(|(.., client)| client.as_str()).collect();

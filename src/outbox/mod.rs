@@ -4,6 +4,7 @@
 //! [`crate::delivery::next`], except for what a claim finds out of order (a lease that ran out, a time that passed).
 
 mod accept;
+mod adopt;
 mod attempts;
 mod claim;
 mod connect;
@@ -19,8 +20,10 @@ mod interval;
 mod lanes;
 mod lease;
 mod look;
+mod notify;
 mod openings;
 mod overview;
+mod presence;
 mod query;
 mod recover;
 mod remove;
@@ -43,7 +46,9 @@ pub use floor::{BENCHMARK_SCHEMA, DayOver, Floor, Reader, STATEMENT_TARGET, SURV
 pub use intake::{Intake, IntakeError, Receipt};
 pub use lanes::{Lane, LaneId};
 pub use look::LaneSeen;
+pub use notify::Listener;
 pub use openings::{Delivery, Openings};
+pub use presence::Presence;
 pub use retention::{Removed, Retirement};
 pub use types::{
     Accepted, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage, OutboxError, Settled,

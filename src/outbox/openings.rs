@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::{Claimed, LaneId, NewMessage};
+use super::{Claimed, LaneId, Lease, NewMessage};
 use crate::{delivery::ProviderName, message::Message};
 
 /// Says which provider a message of a lane would be offered to first if it came now; `None` where it has to wait its
@@ -67,8 +67,8 @@ impl Openings {
 
 impl Opening {
     /// Hands the message over. Gives the claim back if there is no dispatcher any more.
-    pub(super) fn deliver(self, claimed: Claimed, message: Arc<Message>) -> Result<(), Claimed> {
+    pub(super) fn deliver(self, claimed: Claimed, message: Arc<Message>) -> Result<(), Lease> {
         let delivery = Delivery { claimed, message, permit: self.permit };
-        self.deliveries.send(delivery).map_err(|unsent| unsent.0.claimed)
+        self.deliveries.send(delivery).map_err(|unsent| unsent.0.claimed.lease)
     }
 }

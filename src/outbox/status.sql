@@ -14,7 +14,7 @@ select
     pending.due_at as "due_at?",
     final.finished_at as "finished_at?",
     coalesce(pending.rounds, final.rounds) as "rounds!",
-    case when pending.id is not null then message.chain end as chain,
+    lane.chain as "chain?",
     pending.provider as "provider?",
     message.correlation_id as "correlation_id!",
     message.document_type as "document_type?",
@@ -38,7 +38,6 @@ cross join lateral (
         id,
         client,
         accepted_at,
-        chain,
         correlation_id,
         document_type,
         recipients
@@ -55,11 +54,14 @@ left join lateral (
         status,
         due_at,
         rounds,
-        provider
+        provider,
+        lane
     from pending
     where pending.id = wanted.id
     limit 1
 ) as pending on true
+-- It may have moved from the chain that it was accepted for.
+left join lane on lane.id = pending.lane
 left join lateral (
     select status, finished_at, rounds
     from event

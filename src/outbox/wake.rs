@@ -57,6 +57,17 @@ pub(super) struct ForOthers {
     pub(super) look_anew: bool,
 }
 
+/// While it is kept, this process hears others.
+pub(super) struct Listening(Wake);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.shared.listening.store(false, Ordering::Relaxed);
+        // From now on it has to look for itself.
+        self.0.shared.rung.notify_one();
+    }
+}
+
 impl Wake {
     /// A bell; times are compared by that clock.
     pub fn new(clock: Clock) -> Self {
@@ -129,16 +140,25 @@ impl Wake {
         self.shared.others.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_listening(&self, listening: bool) {
-        self.shared.listening.store(listening, Ordering::Relaxed);
-    }
-
-    pub(super) fn set_others(&self, others: usize) {
+    /// So many other processes send from this outbox.
+    pub fn set_others(&self, others: usize) {
         self.shared.others.store(others, Ordering::Relaxed);
     }
 
-    pub(super) async fn told_others(&self) {
+    /// Waits until there is something to tell others, which may have been told meanwhile.
+    pub async fn told_others(&self) {
         self.shared.told_others.notified().await;
+    }
+
+    /// There is nobody to be told.
+    pub fn forget_others(&self) {
+        self.take_for_others();
+    }
+
+    /// This process hears what others tell, until what this gives is dropped.
+    pub(super) fn listening(&self) -> Listening {
+        self.shared.listening.store(true, Ordering::Relaxed);
+        Listening(self.clone())
     }
 
     pub(super) fn take_for_others(&self) -> ForOthers {

@@ -47,7 +47,7 @@ async fn fill(db: &Database) {
 }
 
 async fn process(outbox: &Outbox) {
-    let claimed = claim(&outbox, 100).await;
+    let claimed = claim(outbox, 100).await;
     if std::env::var("ONLY").is_ok() {
         return;
     }

@@ -53,6 +53,7 @@ async fn start(database: Arc<Database>, outbox: Outbox, change: impl FnOnce(&mut
     let api = Api::new(Backend {
         outbox,
         intake,
+        wake: wake.clone(),
         policy: Arc::new(Policy::new(&settings.policy)),
         board: Board::default(),
         longest_wait: settings.retry.longest_wait,

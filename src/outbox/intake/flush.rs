@@ -177,10 +177,10 @@ impl Shared {
         let lease = self.openings.as_ref().map_or(Duration::ZERO, |openings| openings.lease());
         // Counted from before the statement, so that we never believe in more than the database granted.
         let claimed = claimed(&new, lane, content.len(), token, &opening.provider, began + lease);
-        if let Err(claimed) = opening.deliver(claimed, new.message)
-            && let Err(error) = self.outbox.release(&[claimed.lease]).await
+        if let Err(lease) = opening.deliver(claimed, new.message)
+            && let Err(error) = self.outbox.release(&[lease]).await
         {
-            tracing::warn!(message_id = %claimed.lease.id, %error, "it cannot be given back; its lease will run out");
+            tracing::warn!(message_id = %lease.id, %error, "it cannot be given back; its lease will run out");
         }
     }
 
