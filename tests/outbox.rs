@@ -3,12 +3,14 @@
 mod accept;
 mod checks;
 mod claim;
+mod company;
 mod days;
 mod intake;
 mod lease;
 mod load;
 mod overview;
 mod plan;
+mod positions;
 mod query;
 mod retention;
 mod retirement;

@@ -45,11 +45,6 @@ impl ContentBudget {
         Some(ContentShare { _units: units })
     }
 
-    /// Whether a message of that size would get its bytes at once.
-    pub(super) fn has_room_for(&self, size_bytes: u64) -> bool {
-        self.units.available_permits() >= self.units_of(size_bytes) as usize
-    }
-
     /// What a send really holds: the content, and its MIME form, in which attachments are base64 (RFC 2045, 6.8: four
     /// bytes for three, and the line ends).
     fn units_of(&self, size_bytes: u64) -> u32 {

@@ -3,23 +3,22 @@
 //! Owns when there is an opening: nothing waits in the lane, a provider has a place, and so has the process. Sends like
 //! any other claim.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    contents::ContentBudget,
+    contents::{ContentBudget, ContentShare},
     lanes::{LaneBook, SharedBook},
-    places::Places,
+    places::{Place, Places},
     send::Sender,
 };
 use crate::{
-    chain::{Chain, Readiness},
+    chain::{Chain, Counted, Readiness},
     config,
-    delivery::ProviderName,
-    message::mime,
-    outbox::{Delivery, LaneId, NewMessage, Openings, Wake},
+    message::{Message, mime},
+    outbox::{Claimed, LaneId, NewMessage, Opening, Openings, Wake},
 };
 
 /// A dispatcher's side of the express lane.
@@ -30,26 +29,51 @@ pub struct Express {
     delivered: UnboundedReceiver<Delivery>,
 }
 
+/// What a message holds that was let in.
+struct Ticket {
+    place: Place,
+    expected: Option<Counted>,
+    share: ContentShare,
+}
+
+/// A message that was stored already claimed.
+struct Delivery {
+    claimed: Claimed,
+    message: Arc<Message>,
+    ticket: Ticket,
+}
+
 /// Who is let in.
 struct Gatekeeper {
     is_on: bool,
     stop: CancellationToken,
     chains: BTreeMap<String, Chain>,
+    places: Places,
     contents: ContentBudget,
     book: SharedBook,
     wake: Wake,
+    deliveries: UnboundedSender<Delivery>,
 }
 
 impl Gatekeeper {
-    fn admit(&self, lane: LaneId, new: &NewMessage) -> Option<ProviderName> {
+    fn admit(&self, lane: LaneId, new: &NewMessage) -> Option<Opening> {
         if !self.is_on || self.stop.is_cancelled() || self.wake.is_told_of(lane) {
             return None;
         }
         let chain = self.chains.get(&new.chain)?;
         let Readiness::Ready { provider, places: 1.., .. } = chain.readiness() else { return None };
-        let may_pass = self.book.lock().is_empty(lane, new.send_at)
-            && self.contents.has_room_for(mime::encoded_size_estimate(&new.message.email));
-        may_pass.then_some(provider)
+        if !self.book.lock().is_empty(lane, new.send_at) {
+            return None;
+        }
+        // Before base64 an attachment takes three bytes for four.
+        let share = self.contents.try_take(mime::encoded_size_estimate(&new.message.email) / 4 * 3)?;
+        let place = self.places.occupy(self.places.take(1).pop()?);
+        let ticket = Ticket { place, expected: chain.expect(&provider), share };
+        let deliveries = self.deliveries.clone();
+        Some(Opening::new(provider, move |claimed, message| {
+            let delivery = Delivery { claimed, message, ticket };
+            deliveries.send(delivery).map_err(|unsent| unsent.0.claimed.lease)
+        }))
     }
 }
 
@@ -65,16 +89,18 @@ impl Express {
         let contents = ContentBudget::new(settings.content_bytes as u64);
         // As long as a lane is not known, others may wait in it.
         let book = SharedBook::new(LaneBook::default());
+        let (deliveries, delivered) = unbounded_channel();
         let gatekeeper = Gatekeeper {
             is_on: settings.express,
             stop,
             chains: chains.clone(),
+            places: places.clone(),
             contents: contents.clone(),
             book: book.clone(),
             wake: wake.clone(),
+            deliveries,
         };
-        let admits = move |lane, new: &NewMessage| gatekeeper.admit(lane, new);
-        let (openings, delivered) = Openings::new(places.permits(), settings.lease, admits);
+        let openings = Openings::new(settings.lease, move |lane, new| gatekeeper.admit(lane, new));
         (openings, Self { places, contents, book, delivered })
     }
 
@@ -88,10 +114,14 @@ impl Express {
                     self.delivered.recv().await
                 }
             };
-            let Some(Delivery { claimed, message, permit }) = delivery else { return };
-            let job = sender.job(claimed, self.places.occupy(permit.into()));
+            let Some(Delivery { claimed, message, ticket }) = delivery else { return };
+            let Ticket { place, expected, share } = ticket;
+            let job = sender.job_expected(claimed, place, expected);
             let task = sender.clone();
-            sender.tasks.spawn(async move { task.send_from_memory(job, message).await });
+            sender.tasks.spawn(async move {
+                task.send(job, message).await;
+                drop(share);
+            });
         }
     }
 }

@@ -27,11 +27,6 @@ impl Places {
         Self { permits: Arc::new(Semaphore::new(count)), freed: Arc::default() }
     }
 
-    /// What bounds them, for who takes one without the promise to tell.
-    pub(super) fn permits(&self) -> Arc<Semaphore> {
-        self.permits.clone()
-    }
-
     /// How many are free.
     pub(super) fn free(&self) -> usize {
         self.permits.available_permits()
@@ -55,12 +50,6 @@ impl Places {
     /// Waits until a place was given back, which may be taken again by now.
     pub(super) async fn freed(&self) {
         self.freed.notified().await;
-    }
-}
-
-impl From<OwnedSemaphorePermit> for FreePlace {
-    fn from(permit: OwnedSemaphorePermit) -> Self {
-        Self(permit)
     }
 }
 

@@ -58,8 +58,13 @@ pub(super) struct Job {
 impl Sender {
     /// The message that was claimed for that place.
     pub(super) fn job(&self, claimed: Claimed, place: Place) -> Job {
-        let hold = self.leases.hold(claimed.lease, claimed.leased_until);
         let expected = self.chains.get(&claimed.chain).and_then(|chain| chain.expect(&claimed.provider));
+        self.job_expected(claimed, place, expected)
+    }
+
+    /// The same for one that its provider counts already.
+    pub(super) fn job_expected(&self, claimed: Claimed, place: Place, expected: Option<Counted>) -> Job {
+        let hold = self.leases.hold(claimed.lease, claimed.leased_until);
         Job { claimed, hold, expected, _place: place }
     }
 
@@ -120,24 +125,8 @@ impl Sender {
         }
     }
 
-    /// Sends a message whose content is at hand, as soon as there are bytes for it.
-    pub(super) async fn send_from_memory(&self, job: Job, message: Arc<Message>) {
-        let share = tokio::select! {
-            biased;
-            share = self.contents.take(job.claimed.size_bytes) => share,
-            () = self.stop.cancelled() => None,
-        };
-        match share {
-            Some(share) => {
-                self.send(job, message).await;
-                drop(share);
-            }
-            None => self.release([job]).await,
-        }
-    }
-
     /// Offers one message to its chain and writes back what became of it.
-    async fn send(&self, job: Job, message: Arc<Message>) {
+    pub(super) async fn send(&self, job: Job, message: Arc<Message>) {
         let Job { claimed, hold, expected, _place } = job;
         let Some(chain) = self.chains.get(&claimed.chain) else {
             self.settler.release(claimed.lease, claimed.lane).await;

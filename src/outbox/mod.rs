@@ -48,7 +48,7 @@ pub use intake::{Intake, IntakeError, Receipt};
 pub use lanes::{Lane, LaneId};
 pub use look::LaneSeen;
 pub use notify::Listener;
-pub use openings::{Delivery, Openings};
+pub use openings::{Opening, Openings};
 pub use presence::Presence;
 pub use retention::{Removed, Retirement};
 pub use types::{

@@ -5,10 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::join_all;
 use postrider::{
     delivery::Status,
-    outbox::{Delivery, Intake, IntakeError, LaneId, Openings, OutboxError, Receipt, Wake},
+    outbox::{Intake, IntakeError, LaneId, Opening, Openings, OutboxError, Receipt, Wake},
 };
 use sqlx::{Postgres, Transaction};
-use tokio::sync::{Semaphore, mpsc::UnboundedReceiver};
+use tokio::sync::{
+    OwnedSemaphorePermit, Semaphore,
+    mpsc::{UnboundedReceiver, unbounded_channel},
+};
 
 use super::*;
 use crate::support::statements::StatementCounter;
@@ -237,6 +240,12 @@ async fn a_day_without_a_table_is_no_fault_of_the_message() {
     intake.accept(Draft::default().new_message(&db.outbox)).await.unwrap();
 }
 
+struct Delivery {
+    claimed: Claimed,
+    message: Arc<Message>,
+    _permit: OwnedSemaphorePermit,
+}
+
 /// An intake with openings for so many messages, at a provider that is ready while the flag says so, and the lanes it
 /// told of.
 struct Express {
@@ -250,9 +259,17 @@ impl Express {
     fn new(db: &Database, permits: usize) -> Self {
         let ready = Arc::new(AtomicBool::new(true));
         let is_ready = ready.clone();
-        let admits =
-            move |_: LaneId, _: &NewMessage| is_ready.load(Ordering::Relaxed).then(|| ProviderName::new("primary"));
-        let (openings, delivered) = Openings::new(Arc::new(Semaphore::new(permits)), 30 * SECOND, admits);
+        let permits = Arc::new(Semaphore::new(permits));
+        let (deliveries, delivered) = unbounded_channel();
+        let admits = move |_: LaneId, _: &NewMessage| {
+            let permit = permits.clone().try_acquire_owned().ok().filter(|_| is_ready.load(Ordering::Relaxed))?;
+            let deliveries = deliveries.clone();
+            Some(Opening::new(ProviderName::new("primary"), move |claimed, message| {
+                let delivery = Delivery { claimed, message, _permit: permit };
+                deliveries.send(delivery).map_err(|unsent| unsent.0.claimed.lease)
+            }))
+        };
+        let openings = Openings::new(30 * SECOND, admits);
         let wake = Wake::new(db.outbox.clock().clone());
         let intake = Intake::new(db.outbox.clone(), PLENTY, Some(openings), wake.clone());
         Self { intake, delivered, ready, wake }
