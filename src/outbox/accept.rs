@@ -103,6 +103,11 @@ impl Outbox {
 
     /// Stores those whose key is new, and says which they are. One statement; made again it stores nothing twice.
     pub(super) async fn store(&self, rows: &[Row<'_>], terms: Terms) -> sqlx::Result<HashSet<Uuid>> {
+        if let [row] = rows
+            && row.new.idempotency.is_none()
+        {
+            return Ok(self.store_one(row, terms).await?.into_iter().collect());
+        }
         let mut columns = MessageColumns::default();
         for row in rows {
             columns.push(row);
@@ -267,6 +272,6 @@ impl<'a> MessageColumns<'a> {
 
 /// A list in one text, a line each: Postgres has no arrays of arrays of different lengths. Neither addresses nor tags
 /// contain control characters.
-fn lines<'a>(list: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn lines<'a>(list: impl Iterator<Item = &'a str>) -> String {
     list.collect::<Vec<_>>().join("\n")
 }

@@ -4,6 +4,7 @@
 //! [`crate::delivery::next`], except for what a claim finds out of order (a lease that ran out, a time that passed).
 
 mod accept;
+mod accept_one;
 mod adopt;
 mod attempts;
 mod claim;

@@ -7,18 +7,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing::{Event, Level, Metadata};
-use tracing_subscriber::layer::{Context, Filter};
+use tracing::{Event, Level, Metadata, level_filters::LevelFilter, subscriber::Interest};
+use tracing_subscriber::{
+    filter::Targets,
+    layer::{Context, Filter},
+};
 
 /// How often the exporter's own complaints are let through. A collector that is away makes one every few seconds.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Whether a span or an event is exported: only our own. Those of the exporter's connection would make new ones with
-/// each export, and those of libraries may hold what we keep out.
-pub(super) fn is_exported(metadata: &Metadata<'_>) -> bool {
-    let target = metadata.target();
-    let ours = target == "postrider" || target.starts_with("postrider::");
-    ours && *metadata.level() <= Level::INFO
+/// What is exported: only our own. Spans of the exporter's connection would make new ones with each export, and those of
+/// libraries may hold what we keep out.
+pub(super) fn exported() -> Targets {
+    Targets::new().with_target("postrider", Level::INFO)
 }
 
 /// Lets the exporter's own complaints through at most once an interval, and nothing that is less than a complaint.
@@ -42,7 +43,21 @@ fn is_exporters(metadata: &Metadata<'_>) -> bool {
     metadata.target().starts_with("opentelemetry")
 }
 
+/// Each place in the code is asked about once and for all, as far as that can be: a library with a span for each frame
+/// of a connection would else ask for every one of them.
 impl<S> Filter<S> for Seldom {
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        match (is_exporters(metadata), *metadata.level() <= Level::WARN) {
+            (false, _) => Interest::always(),
+            (true, true) => Interest::sometimes(),
+            (true, false) => Interest::never(),
+        }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
+    }
+
     fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         !is_exporters(metadata) || *metadata.level() <= Level::WARN
     }

@@ -10,18 +10,13 @@ use std::{
 use opentelemetry::trace::TracerProvider;
 use tracing::Subscriber;
 use tracing_subscriber::{
-    EnvFilter, Layer,
-    filter::{FilterExt, filter_fn},
-    fmt,
-    layer::SubscriberExt,
-    registry::LookupSpan,
-    util::SubscriberInitExt,
+    EnvFilter, Layer, filter::FilterExt, fmt, layer::SubscriberExt, registry::LookupSpan, util::SubscriberInitExt,
 };
 
 use super::{
     context,
     export::{Guard, Pipeline, Wish},
-    noise::{Seldom, is_exported},
+    noise::{Seldom, exported},
     panics,
 };
 use crate::config::{self, LogFormat};
@@ -67,7 +62,7 @@ pub fn init(settings: &config::Telemetry) -> Result<Guard, InitError> {
             .with_threads(false)
             .with_location(false)
             .with_target(false)
-            .with_filter(filter_fn(is_exported))
+            .with_filter(exported())
     });
     tracing_subscriber::registry()
         .with(lines(settings.log_format).with_filter(filter.and(Seldom::default())))

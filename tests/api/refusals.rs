@@ -3,7 +3,7 @@
 use postrider::proto::v1::{
     Attachment, BatchGetStatusRequest, CancelEmailRequest, CancelMessagesRequest, EraseMessagesRequest,
     GetMessageRequest, GetStatusRequest, ListMessagesRequest, ListProvidersRequest, RetryMessagesRequest,
-    SendEmailBatchRequest, SendEmailRequest, SetLaneModeRequest, SetProviderModeRequest, WatchStatusRequest,
+    SendEmailBatchRequest, SendEmailRequest, SetProviderModeRequest, WatchStatusRequest,
     operator_service_client::OperatorServiceClient,
 };
 use prost_types::Timestamp;
@@ -132,5 +132,4 @@ async fn calls_of_later_versions_say_that_they_are_missing() {
     missing(operator.erase_messages(EraseMessagesRequest::default()).await, "EraseMessages");
     missing(operator.list_providers(ListProvidersRequest::default()).await, "ListProviders");
     missing(operator.set_provider_mode(SetProviderModeRequest::default()).await, "SetProviderMode");
-    missing(operator.set_lane_mode(SetLaneModeRequest::default()).await, "SetLaneMode");
 }

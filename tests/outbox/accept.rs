@@ -234,7 +234,7 @@ async fn a_value_that_postgres_cannot_keep_is_refused_without_being_quoted() {
 #[tokio::test]
 async fn a_database_that_refuses_us_says_nothing_of_the_message() {
     let db = Database::new().await;
-    let new = Draft::default().new_message(&db.outbox);
+    let new = Draft::keyed("k", "one").new_message(&db.outbox);
     for refusal in ["alter table idempotency rename to keys", "alter table keys rename to idempotency"] {
         db.execute(refusal).await;
         let answer = db.outbox.accept(std::slice::from_ref(&new)).await;

@@ -38,7 +38,8 @@ async fn nothing_is_left(pooled: &Pooled) {
     everywhere(&mut neighbour, "show lock_timeout", "0").await;
     everywhere(&mut neighbour, "select count(*)::text from pg_prepared_statements", "0").await;
     everywhere(&mut neighbour, "select count(*)::text from pg_cursors where name <> ''", "0").await;
-    let advisory = "select count(*)::text from pg_locks where locktype = 'advisory'";
+    let advisory = "select count(*)::text from pg_locks join pg_database on pg_database.oid = pg_locks.database
+        where locktype = 'advisory' and datname = current_database()";
     everywhere(&mut neighbour, advisory, "0").await;
     let changed = "select count(*)::text from pg_settings where source = 'session' and name <> 'application_name'";
     let changed = neighbour.ask(changed).await;
