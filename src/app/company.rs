@@ -9,8 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::outbox::{Outbox, OutboxError, Presence, Wake};
 
-/// How often a process says that it is there.
-const PRESENT_EVERY: Duration = Duration::from_secs(10);
+/// How often a process says that it is there: twice before it is taken for gone.
+const PRESENT_EVERY: Duration = Duration::from_secs(12);
+
+/// How many times as rarely it is looked for messages that nobody would send.
+const ADOPT_EVERY: u64 = 4;
 
 /// Others are told no more often than this: what is accepted meanwhile is told together.
 const TELL_EVERY: Duration = Duration::from_millis(10);
@@ -59,7 +62,7 @@ impl Company {
                 self.wake.set_others(others);
             }
             // By then whoever has just started has said which chains it has.
-            if self.maintains && turn % 3 == 1 {
+            if self.maintains && turn % ADOPT_EVERY == 1 {
                 self.adopt().await;
             }
             sleep(PRESENT_EVERY).await;

@@ -58,7 +58,7 @@ impl Agenda {
         let now = Instant::now();
         let processes = u32::try_from(processes).unwrap_or(u32::MAX);
         let pause = self.poll_longest.max(took.saturating_mul(SHARE)).saturating_mul(processes);
-        self.look_at = now + pause.mul_f64(rand::random_range(0.75..1.25));
+        self.look_at = now + pause.mul_f64(rand::random_range(1.0..1.5));
         self.may_look_at = now + LOOK_AGAIN_AFTER.max(took * SHARE_OF_NEWS);
         self.poll_at = now + self.poll_pause;
     }
@@ -110,7 +110,7 @@ mod tests {
         for (took_ms, processes, expected) in [(1, 1, 5.0), (200, 1, 20.0), (1, 4, 20.0), (200, 4, 80.0)] {
             agenda.looked(Duration::from_millis(took_ms), processes);
             let pause = seconds_until(agenda.look_at);
-            assert!((0.75 * expected..1.25 * expected).contains(&pause), "{took_ms} {processes}: {pause}");
+            assert!((expected..1.5 * expected).contains(&pause), "{took_ms} {processes}: {pause}");
         }
     }
 
