@@ -2,7 +2,7 @@
 //!
 //! Owns the order of its steps. Whose turn it is stands in the lane book, when it looks for itself in the agenda.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -11,15 +11,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Dispatcher,
     agenda::Agenda,
-    lanes::{Deal, Room, SharedBook},
+    lanes::{Deal, SharedBook},
     outage::Outage,
     places::{FreePlace, Places},
+    rooms::Rooms,
     send::{Job, Sender},
 };
-use crate::{
-    chain::Readiness,
-    outbox::{ClaimRequest, Claims as Claimed, News, OutboxError},
-};
+use crate::outbox::{ClaimRequest, Claims as Claimed, News, OutboxError};
 
 /// While there is more to do than places, a claim waits this long for a quarter of its size to be free: one for each
 /// message that ends would cost a statement each.
@@ -59,21 +57,6 @@ enum Turn {
     Worked,
     /// There is nothing to do before that time, unless somebody tells.
     RestUntil(Instant),
-}
-
-/// The chains that take messages, and what is known of the others.
-struct Rooms {
-    open: BTreeMap<String, Room>,
-    /// How many messages they take when they have none.
-    most: usize,
-    /// When one of the others is worth asking again.
-    resting_until: Option<Instant>,
-}
-
-impl Rooms {
-    fn places(&self) -> usize {
-        self.open.values().map(|room| room.places).sum()
-    }
 }
 
 impl<'a> Claims<'a> {
@@ -204,19 +187,7 @@ impl<'a> Claims<'a> {
     }
 
     fn rooms(&self) -> Rooms {
-        let mut rooms = Rooms { open: BTreeMap::new(), most: 0, resting_until: None };
-        for (name, chain) in &self.dispatcher.chains {
-            match chain.readiness() {
-                Readiness::Ready { provider, places, most } => {
-                    rooms.open.insert(name.clone(), Room { provider, places });
-                    rooms.most += most;
-                }
-                Readiness::RestsUntil(until) => {
-                    rooms.resting_until = Some(rooms.resting_until.map_or(until, |earlier| earlier.min(until)));
-                }
-            }
-        }
-        rooms
+        Rooms::of(&self.dispatcher.chains)
     }
 
     /// Ends what must not wait any longer where nothing is claimed.

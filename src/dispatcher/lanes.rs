@@ -3,15 +3,18 @@
 //! Owns the shares of priorities and clients. Reads no clock and asks nobody: it is told what was accepted, seen and
 //! claimed.
 
+mod entry;
+
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    collections::{BTreeMap, BinaryHeap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use time::OffsetDateTime;
 
+use self::entry::{Entry, Looked, SHORT_LOOK_BACK};
 use crate::{
     delivery::ProviderName,
     message::Priority,
@@ -21,10 +24,6 @@ use crate::{
 /// How far before its position a lane is read: a row that is committed a little later than one that is due after it is
 /// still seen.
 const LOOK_BACK: Duration = Duration::from_secs(1);
-
-/// How far it is read back by claims that follow each other more quickly than this. While vacuum is held back, each of
-/// them reads again what was claimed in that time.
-const SHORT_LOOK_BACK: Duration = Duration::from_millis(100);
 
 /// How many due times to come are remembered of one lane. What is forgotten is asked for.
 const LATER_AT_MOST: usize = 1000;
@@ -39,34 +38,6 @@ pub(super) struct LaneBook {
     /// Where the lanes that wait have come to. One that comes back joins here: it is owed nothing for the time in which
     /// it had nothing to send.
     pass: u64,
-}
-
-struct Entry {
-    lane: Lane,
-    /// What was due before was seen; `None`: nothing was.
-    position: Option<OffsetDateTime>,
-    /// When it was last read back for as long as a commit may take.
-    looked_back_at: Option<OffsetDateTime>,
-    /// Whether something was accepted, or left behind by a claim, since a claim found all there was.
-    marked: bool,
-    /// Due times to come that this process knows of.
-    later: BTreeSet<OffsetDateTime>,
-    /// What the outbox said of due times to come.
-    looked: Looked,
-    /// Grows with each message by the lane's stride: the lane with the lowest is next.
-    pass: u64,
-    /// Whether it took part in the last deal.
-    waits: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Looked {
-    /// It has to be asked.
-    Unknown,
-    /// The earliest.
-    At(OffsetDateTime),
-    /// None but those that this process is told of.
-    Nothing,
 }
 
 /// A lane book that the express lane asks too. Clones are the same book.
@@ -297,57 +268,6 @@ impl LaneBook {
             }
         }
         lanes
-    }
-}
-
-impl Entry {
-    fn new(lane: Lane) -> Self {
-        let later = BTreeSet::new();
-        Self {
-            lane,
-            position: None,
-            looked_back_at: None,
-            marked: false,
-            later,
-            looked: Looked::Nothing,
-            pass: 0,
-            waits: false,
-        }
-    }
-
-    fn is_waiting(&self, now: OffsetDateTime) -> bool {
-        self.marked || self.next_due().is_some_and(|due| due <= now)
-    }
-
-    fn may_be_claimed(&self, now: OffsetDateTime) -> bool {
-        !self.lane.paused && self.is_waiting(now)
-    }
-
-    fn next_due(&self) -> Option<OffsetDateTime> {
-        let looked = match self.looked {
-            Looked::At(due) => Some(due),
-            Looked::Unknown | Looked::Nothing => None,
-        };
-        self.later.first().copied().into_iter().chain(looked).min()
-    }
-
-    /// Whether it is time to read it back for as long as a commit may take.
-    fn looks_back(&self, now: OffsetDateTime) -> bool {
-        self.looked_back_at.is_none_or(|last| now - last >= SHORT_LOOK_BACK)
-    }
-
-    /// Nothing is left that was due by then, but for what is committed late: where it was not read back for long, it will
-    /// be in a moment.
-    fn note_nothing_left(&mut self, at: OffsetDateTime, looked_back: bool) {
-        self.marked = false;
-        self.position = Some(at);
-        self.later = self.later.split_off(&(at + Duration::from_nanos(1)));
-        if !looked_back {
-            self.later.insert(at + SHORT_LOOK_BACK);
-        }
-        if matches!(self.looked, Looked::At(due) if due <= at) {
-            self.looked = Looked::Unknown;
-        }
     }
 }
 

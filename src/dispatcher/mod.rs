@@ -12,6 +12,7 @@ mod lanes;
 mod leases;
 mod outage;
 mod places;
+mod rooms;
 mod send;
 mod settler;
 

@@ -8,6 +8,7 @@ mod accept_one;
 mod adopt;
 mod attempts;
 mod claim;
+mod claimed;
 mod connect;
 mod content;
 mod database;
@@ -41,7 +42,7 @@ use crate::message::Clock;
 use database::Database;
 use lanes::Lanes;
 
-pub use claim::{ClaimRequest, Claimed, Claims, LaneClaim, LaneFound, Rest};
+pub use claimed::{ClaimRequest, Claimed, Claims, LaneClaim, LaneFound, Rest};
 pub use days::DaysMade;
 pub use floor::{BENCHMARK_SCHEMA, DayOver, Floor, Reader, STATEMENT_TARGET, SURVIVES_ONE_IN, Written};
 pub use intake::{Intake, IntakeError, Receipt};
