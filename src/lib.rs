@@ -3,6 +3,17 @@
 //! A caller's `SendEmail` is answered once the message is committed to the outbox in Postgres. A dispatcher claims it,
 //! offers it to the providers of its chain in their order, and writes each attempt's outcome back.
 //!
+//! Where this process's own dispatcher has a place and nothing waits in the lane, the message is stored already claimed,
+//! and goes to the provider from memory.
+//!
+//! # What always holds
+//!
+//! - What was answered is committed.
+//! - What a machine must act on has a `due_at`, and nothing else decides when it is taken.
+//! - No transaction or connection of the pool is held while a provider is spoken to.
+//! - A write-back counts under its lease alone; a late one is added to the history.
+//! - No address, content or secret is logged.
+//!
 //! # The map
 //!
 //! In reading order. A module uses only what its line allows, besides the plain structs of [`config`] and the

@@ -16,7 +16,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use secrecy::SecretString;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     api::{Api, Backend},
@@ -77,6 +77,8 @@ pub struct App {
     company: JoinHandle<()>,
     api: JoinHandle<()>,
     failed: CancellationToken,
+    /// Whoever drops it without stopping it first stops it nonetheless, and waits for nothing.
+    _stop: DropGuard,
 }
 
 /// Brings the tables up to date, and makes those of the days ahead.
@@ -125,8 +127,8 @@ impl App {
             wake: Wake::new(outbox.clock().clone()),
             database: watch::Sender::new(true),
         };
-        let [stop_sending, stop_maintenance, stop_serving, take_leave] =
-            std::array::from_fn(|_| CancellationToken::new());
+        let stop = CancellationToken::new();
+        let [stop_sending, stop_maintenance, stop_serving, take_leave] = std::array::from_fn(|_| stop.child_token());
         let (openings, sending) = parts.sending(&stop_sending)?;
         let maintenance = parts.maintenance();
         maintenance.see_to_days().await;
@@ -148,6 +150,7 @@ impl App {
             stop_serving,
             stop_maintenance,
             take_leave,
+            _stop: stop.drop_guard(),
         })
     }
 

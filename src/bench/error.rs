@@ -1,4 +1,6 @@
 //! Why a scenario came to no figures.
+//!
+//! Owns the words; a goal that is missed is no error.
 
 use std::{io, time::Duration};
 

@@ -3,8 +3,9 @@
 //! Owns load, floors, scenarios and the table of results. A goal that is missed is a line of the table, not an error.
 //!
 //! Load, Postrider and the providers it sends to run in one process where a case does not say otherwise, in front of a
-//! Postgres of its own: they share the cores, and so do the floors. Each scenario has tables of its own, which are dropped after it; a run that is
-//! interrupted on a database that was given leaves its last schema, `postrider_bench_…`, behind.
+//! Postgres of its own: they share the cores, and so do the floors. Each scenario has tables of its own, which are
+//! dropped after it; a run that is interrupted on a database that was given leaves its last schemas, `postrider_bench_…`,
+//! behind.
 
 mod cost;
 mod error;

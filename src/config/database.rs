@@ -21,8 +21,9 @@ pub struct Database {
     pub url_file: Option<PathBuf>,
     /// The schema that the tables are in, `postrider` by default.
     pub schema: String,
-    /// The most connections of one process, 10 by default, and one more that listens to other processes. None is held while a provider is spoken to: two are enough
-    /// to work, more let more calls commit at once.
+    /// The most connections of one process, 10 by default, besides one that listens to other processes. Half are for what
+    /// is done all the time (accept, claim, settle), half for the rest. None is held while a provider is spoken to: two
+    /// are enough to work, more let status queries and settles go on beside each other.
     pub max_connections: u32,
     /// The longest wait for a connection, 5 s by default. Longer: calls wait out a longer shortage, and learn later
     /// that the database is away.

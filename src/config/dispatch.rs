@@ -21,12 +21,12 @@ pub struct Dispatch {
     /// Whether a message that this process accepts goes straight to a provider where nothing waits before it, on by
     /// default. Off: each is claimed first, which takes longer and shares the work among processes more evenly.
     pub express: bool,
-    /// How long the dispatcher waits between two looks while there is work that nobody told it of, 50 ms by default.
-    /// Shorter: more statements.
+    /// The shortest pause between two looks of a process that does not hear others (`database.pooling`), and after a
+    /// statement that failed, 50 ms by default. Shorter: more statements.
     pub poll_shortest: Duration,
     /// How long it waits when nobody tells of anything, 5 s by default. A message accepted by this process is seen at
-    /// once, and one accepted by another too, if processes hear each other (`database.pooling`); else after this time at
-    /// the latest. Longer: fewer statements of an idle process.
+    /// once, and one accepted by another too, if processes hear each other (`database.pooling`); else after about this
+    /// time, later where many processes share the outbox. Longer: fewer statements of an idle process.
     pub poll_longest: Duration,
     /// How long a message belongs to a dispatcher that says nothing, 30 s by default. Longer: a crashed process's
     /// messages wait longer. Shorter: a process that hesitates loses its messages, and they may be sent twice.
@@ -43,7 +43,8 @@ pub struct Dispatch {
     /// messages whose outcome is unknown when the process is killed.
     pub settle_delay: Duration,
     /// How long a process that is told to stop lets sends finish, 30 s by default. Longer: fewer unknown outcomes, a
-    /// slower stop. It must end before the supervisor kills the process.
+    /// slower stop. It must end before the supervisor kills the process, which may have to wait as long again, at least
+    /// 5 s, where the database is away and the last outcomes cannot be written.
     pub drain_limit: Duration,
 }
 

@@ -1,4 +1,6 @@
 //! What must be on record before a provider is asked.
+//!
+//! Owns the reasons for which a round stops; asks no provider.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,

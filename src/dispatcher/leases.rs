@@ -1,4 +1,6 @@
 //! The leases this process holds, and their renewal while sends last.
+//!
+//! Owns which are held and until when, as far as this process knows; the tables decide.
 
 use std::{
     collections::HashMap,

@@ -51,8 +51,9 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Works until `stop` is cancelled (or outcomes can no longer be written), then drains: claims nothing more, lets what
-    /// is under way finish within the limit, and writes everything back. What was not begun by then is released, what was begun is of unknown outcome.
+    /// Works until `stop` is cancelled, or outcomes can no longer be written; then drains: claims nothing more, lets what
+    /// is under way finish within the limit, and writes everything back. What was not begun by then is released, what was
+    /// begun is of unknown outcome.
     pub async fn run(self, express: Express, stop: CancellationToken) {
         let outage = Outage::default();
         let leases = Leases::new(self.outbox.clone(), outage.clone(), self.settings.lease);

@@ -1,4 +1,6 @@
 //! One claimed message: its content, its round through the chain, and the settlement that follows from it.
+//!
+//! Owns the order of its steps; the chain decides who is asked, and `delivery` what follows.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -1,4 +1,6 @@
 //! Writes settlements back in batches, and keeps them while the database is away.
+//!
+//! Owns what is not written yet; decides nothing about it.
 
 use std::{
     sync::{

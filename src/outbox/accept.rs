@@ -50,7 +50,7 @@ pub(super) struct Terms {
 impl Outbox {
     /// Stores messages and says, in their order, what became of each. What is answered is committed.
     ///
-    /// One statement; a second one where a key was used before; two more for each lane met for the first time. Made
+    /// One statement; a second one where a key was used before; two more where a lane is met for the first time. Made
     /// again with the same ids it stores nothing twice. Whoever has single messages of many callers takes
     /// [`Intake`](super::Intake).
     pub async fn accept(&self, messages: &[NewMessage]) -> Result<Vec<Accepted>, OutboxError> {

@@ -2,7 +2,9 @@
 //!
 //! Owns the move, a batch at a time. Which chains there are is said by the processes themselves.
 
-use super::{LaneId, Outbox, OutboxError, lanes::find_or_make};
+use super::{
+    LaneId, Outbox, OutboxError, error::read_priority, interval::interval, lanes::find_or_make, presence::LIVES_FOR,
+};
 use crate::{
     config::DEFAULT_CHAIN,
     message::{ClientId, Priority},
@@ -30,13 +32,15 @@ impl Outbox {
 
     /// The lanes in which something waits that nobody will send.
     async fn orphans(&self) -> Result<Vec<(LaneId, Priority, ClientId)>, OutboxError> {
-        let statement =
-            || async { sqlx::query_file!("src/outbox/orphans.sql", DEFAULT_CHAIN).fetch_all(&self.database).await };
+        let statement = || async {
+            sqlx::query_file!("src/outbox/orphans.sql", DEFAULT_CHAIN, interval(LIVES_FOR))
+                .fetch_all(&self.database)
+                .await
+        };
         let rows = self.database.repeat(statement).await?;
         rows.into_iter()
             .map(|row| {
-                let priority = Priority::parse(&row.priority)
-                    .ok_or_else(|| OutboxError::Unreadable(format!("unknown priority {}", row.priority)))?;
+                let priority = read_priority(&row.priority)?;
                 Ok((LaneId::new(row.id), priority, ClientId::new(&row.client)))
             })
             .collect()

@@ -1,6 +1,6 @@
 //! How the outbox comes to its database: connections, migrations, the database's time.
 //!
-//! Owns the settings of a session; knows no table.
+//! Owns the first contact and the tables' version; what a session begins with is said in `database`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,14 +12,12 @@ use tokio::time::Instant;
 use super::{
     Lanes, Outbox, OutboxError,
     database::{Database, Plans, quoted},
+    locks,
 };
 use crate::{
     config::{self, Pooling},
     message::Clock,
 };
-
-/// Makes one process at a time change the tables. Held for one transaction.
-const MIGRATION_LOCK: i64 = 0x0070_6f73_7472_6964;
 
 /// A round trip after which the database's time is known well enough.
 const QUICK: Duration = Duration::from_millis(2);
@@ -65,7 +63,7 @@ impl Outbox {
         // The lock is one of the transaction and not of the session, which may be somebody else's the next moment.
         migrator.set_locking(false);
         let mut begun = self.database.begin("").await?;
-        sqlx::query!("select pg_advisory_xact_lock($1)", MIGRATION_LOCK).execute(&mut begun).await?;
+        sqlx::query!("select pg_advisory_xact_lock($1)", locks::TABLES).execute(&mut begun).await?;
         let migrated = migrator.run_direct(None, begun.connection(), false).await;
         // Also where it failed: what is rolled back takes no name with it.
         begun.forget_names().await?;

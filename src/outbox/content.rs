@@ -10,11 +10,13 @@ use prost::Message as _;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Outbox, OutboxError, error::unreadable};
+use super::{
+    Outbox, OutboxError,
+    error::{read_priority, unreadable},
+};
 use crate::{
     message::{
-        Attachment, ClientId, Email, EmailAddress, Header, Mailbox, Message, MessageId, Priority, TraceContext,
-        UnknownOutcome,
+        Attachment, ClientId, Email, EmailAddress, Header, Mailbox, Message, MessageId, TraceContext, UnknownOutcome,
     },
     proto::stored,
 };
@@ -110,8 +112,7 @@ impl Row {
             accepted_at: self.accepted_at,
             correlation_id: self.correlation_id,
             trace: TraceContext { traceparent: self.traceparent, tracestate: self.tracestate },
-            priority: Priority::parse(&self.priority)
-                .ok_or_else(|| unreadable(format_args!("unknown priority {}", self.priority)))?,
+            priority: read_priority(&self.priority)?,
             unknown_outcome: parse_unknown_outcome(&self.unknown_outcome)?,
             email: decode(Bytes::from(self.content), self.document_type)?,
         })

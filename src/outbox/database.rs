@@ -29,7 +29,7 @@ use tracing::Instrument as _;
 
 use super::{
     OutboxError,
-    error::{has_code, is_lost_connection},
+    error::{is_collision, is_lost_connection},
 };
 use crate::config::{self, Pooling};
 
@@ -221,7 +221,7 @@ impl Database {
                         return Err(error.into());
                     }
                 }
-                Err(error) if has_code(&error, &["40001", "40P01"]) => match pauses.next() {
+                Err(error) if is_collision(&error) => match pauses.next() {
                     Some(pause) => tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await,
                     None => return Err(error.into()),
                 },

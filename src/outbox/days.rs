@@ -12,6 +12,7 @@ use super::{
     Outbox, OutboxError,
     database::{Begun, Database},
     error::has_code,
+    locks,
 };
 
 /// The tables that are partitioned by day, and the settings of a day's table.
@@ -32,9 +33,6 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How often it tries before it gives up.
 const TRIES: u32 = 20;
-
-/// Makes one process at a time change the tables of the days. Held for one transaction.
-const ADVISORY_LOCK: i64 = 0x0070_6f73_7472_6964;
 
 /// A day in UTC, as far as ids are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -231,7 +229,7 @@ async fn make_patiently(database: &Database, day: Day) -> Result<bool, OutboxErr
 /// Makes the tables of a day in one transaction; `false` if they were there.
 async fn make(database: &Database, day: Day) -> sqlx::Result<bool> {
     let mut transaction = begin(database).await?;
-    sqlx::query!("select pg_advisory_xact_lock($1)", ADVISORY_LOCK).execute(&mut transaction).await?;
+    sqlx::query!("select pg_advisory_xact_lock($1)", locks::TABLES).execute(&mut transaction).await?;
     let mut made = false;
     for (parent, settings) in TABLES {
         let table = day.table(parent);

@@ -7,6 +7,7 @@ use std::fmt;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use super::OutboxError;
+use crate::message::Priority;
 
 impl From<sqlx::Error> for OutboxError {
     fn from(error: sqlx::Error) -> Self {
@@ -37,6 +38,16 @@ impl From<sqlx::migrate::MigrateError> for OutboxError {
             other => Self::Refused(other.to_string()),
         }
     }
+}
+
+/// Whether a statement collided with another (a serialization failure, a deadlock): made again it may go well.
+pub(super) fn is_collision(error: &sqlx::Error) -> bool {
+    has_code(error, &["40001", "40P01"])
+}
+
+/// The priority of a column's word.
+pub(super) fn read_priority(word: &str) -> Result<Priority, OutboxError> {
+    Priority::parse(word).ok_or_else(|| unreadable(format_args!("unknown priority {word}")))
 }
 
 /// Whether the connection ended while it was used, so that nobody knows what became of the statement: often it had

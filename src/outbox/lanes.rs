@@ -9,7 +9,7 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-use super::{NewMessage, Outbox, OutboxError, database::Database};
+use super::{NewMessage, Outbox, OutboxError, database::Database, error::read_priority};
 use crate::message::{ClientId, Priority};
 
 /// The number of a lane.
@@ -88,8 +88,8 @@ impl Lanes {
 }
 
 impl Outbox {
-    /// Pauses a lane, or lets it go on; one that nothing was accepted in yet is made. From then on nothing is claimed from
-    /// it. `false` if no message and no process knows the chain, and nothing was done. One statement.
+    /// Pauses a lane, or lets it go on; one that nothing was accepted in yet is made. No claim takes anything from it
+    /// from then on; a process that has not looked since may still send at once what it accepts itself. `false` if no message and no process knows the chain, and nothing was done. One statement.
     pub async fn set_lane_mode(
         &self,
         chain: &str,
@@ -177,8 +177,7 @@ pub(super) async fn find_or_make(
     .await?;
     rows.into_iter()
         .map(|row| {
-            let priority = Priority::parse(&row.priority)
-                .ok_or_else(|| OutboxError::Unreadable(format!("unknown priority {}", row.priority)))?;
+            let priority = read_priority(&row.priority)?;
             Ok(((row.chain, priority, ClientId::new(&row.client)), LaneId(row.id)))
         })
         .collect()

@@ -4,8 +4,8 @@
 
 use time::OffsetDateTime;
 
-use super::{Lane, LaneId, Outbox, OutboxError};
-use crate::message::{ClientId, Priority};
+use super::{Lane, LaneId, Outbox, OutboxError, error::read_priority};
+use crate::message::ClientId;
 
 /// A lane as it was seen from its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +49,7 @@ impl Outbox {
         };
         let rows = self.hot.repeat(statement).await?;
         let seen = rows.into_iter().map(|row| {
-            let priority = Priority::parse(&row.priority)
-                .ok_or_else(|| OutboxError::Unreadable(format!("unknown priority {}", row.priority)))?;
+            let priority = read_priority(&row.priority)?;
             let id = LaneId::new(row.id);
             let lane = Lane { id, chain: row.chain, priority, client: ClientId::new(&row.client), paused: row.paused };
             Ok(LaneSeen { lane, earliest: row.due_at })

@@ -21,6 +21,7 @@ mod intake;
 mod interval;
 mod lanes;
 mod lease;
+mod locks;
 mod look;
 mod notify;
 mod openings;
@@ -60,7 +61,8 @@ pub use wake::{News, Wake};
 
 /// The outbox in Postgres. Cheap to clone: all clones share one pool of connections.
 ///
-/// Every call is one statement (two where it says so) that commits by itself: no transaction is held between calls.
+/// Every call says how many statements or transactions it makes. Each commits before the call returns: none is held
+/// between calls.
 #[derive(Clone)]
 pub struct Outbox {
     database: Database,

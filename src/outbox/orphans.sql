@@ -2,10 +2,11 @@
 -- the default chain: then nobody would send what was moved there either.
 --
 --  $1  the default chain
+--  $2  for how long a process counts as there after it last said so
 with served as materialized (
     select distinct unnest(chains) as chain
     from dispatcher
-    where seen_at > now() - interval '30 seconds'
+    where seen_at > now() - $2::interval
         and 'dispatch' = any (roles)
 )
 select lane.id as "id!", lane.priority::text as "priority!", lane.client as "client!"

@@ -10,7 +10,7 @@ use super::{Outbox, OutboxError, interval::interval};
 use crate::config::{Role, Roles};
 
 /// Who has said nothing for so long is taken for gone.
-const LIVES_FOR: Duration = Duration::from_secs(30);
+pub(super) const LIVES_FOR: Duration = Duration::from_secs(30);
 
 /// And after so long for gone for good.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);

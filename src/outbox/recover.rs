@@ -156,7 +156,6 @@ impl Row {
                 open: self.open_recipients.as_deref().map(recipients),
                 accepted_before: self.accepted_before,
                 unknown_since: self.unknown_since,
-                // What was called off is not claimed.
                 expire_at: self.expire_at,
                 give_up_at: self.give_up_at,
                 unknown_outcome: if self.hold { UnknownOutcome::Hold } else { UnknownOutcome::Resend },

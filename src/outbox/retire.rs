@@ -9,10 +9,8 @@ use super::{
     database::Begun,
     days::{Day, TABLES},
     error::has_code,
+    locks,
 };
-
-/// Makes one process at a time retire days. Held for one transaction.
-const RETIRE_LOCK: i64 = 0x0070_6f73_7472_6965;
 
 /// What the transaction begins with. Those who come after it for the same lock wait for it, so it steps back soon. And
 /// nothing but the indexes is worth reading: what the planner knows of a day's table that was emptied is not true any
@@ -63,7 +61,7 @@ impl Outbox {
 }
 
 async fn retire(begun: &mut Begun, day: Day, kept_since: Day, few: u32) -> sqlx::Result<Retired> {
-    let is_ours = sqlx::query_scalar!(r#"select pg_try_advisory_xact_lock($1) as "is_ours!""#, RETIRE_LOCK)
+    let is_ours = sqlx::query_scalar!(r#"select pg_try_advisory_xact_lock($1) as "is_ours!""#, locks::RETIRE)
         .fetch_one(&mut *begun)
         .await?;
     if !is_ours {

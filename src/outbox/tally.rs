@@ -2,10 +2,7 @@
 //!
 //! Owns the folding of differences into their sums; each is written by whoever changes a status, in the same statement.
 
-use super::{Outbox, OutboxError, database::Database};
-
-/// Makes one process at a time fold. Held for one transaction.
-const FOLD_LOCK: i64 = 0x0070_6f73_7472_6966;
+use super::{Outbox, OutboxError, database::Database, locks};
 
 /// How many differences are worth folding: so many are summed by whoever asks for counts, in less than a millisecond.
 const WORTH_IT: i64 = 1000;
@@ -68,7 +65,7 @@ async fn is_worth_folding(database: &Database) -> sqlx::Result<bool> {
 /// One transaction of it; nothing where another process is at it.
 async fn fold(database: &Database) -> sqlx::Result<u64> {
     let mut begun = database.begin(BY_INDEX).await?;
-    let is_ours = sqlx::query_scalar!(r#"select pg_try_advisory_xact_lock($1) as "is_ours!""#, FOLD_LOCK)
+    let is_ours = sqlx::query_scalar!(r#"select pg_try_advisory_xact_lock($1) as "is_ours!""#, locks::FOLD)
         .fetch_one(&mut begun)
         .await?;
     if !is_ours {

@@ -1,4 +1,6 @@
 //! What goes into and comes out of the outbox.
+//!
+//! Owns no statement.
 
 use std::{sync::Arc, time::Duration};
 

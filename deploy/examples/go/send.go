@@ -24,7 +24,8 @@ func send(emails postriderv1.EmailServiceClient, request *postriderv1.SendEmailR
 		response, err := emails.SendEmail(metadata.AppendToOutgoingContext(ctx, "x-client-id", "billing"), request)
 		cancel()
 		code := status.Code(err)
-		if code != codes.Unavailable && code != codes.DeadlineExceeded || pause > 5*time.Second {
+		repeat := code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.ResourceExhausted
+		if !repeat || pause > 5*time.Second {
 			return response, err
 		}
 		time.Sleep(pause)

@@ -8,7 +8,11 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 from postrider.v1 import email_pb2, email_service_pb2, email_service_pb2_grpc
 
-REPEAT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+REPEAT = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+)
 
 
 def send(emails, request, tries=6):

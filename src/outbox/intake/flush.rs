@@ -15,7 +15,7 @@ use crate::{
     outbox::{
         Accepted, Claimed, LaneId, Lease, NewMessage, OutboxError,
         accept::{Row, Terms},
-        error::{has_code, is_lost_connection},
+        error::{is_collision, is_lost_connection},
         openings::Opening,
     },
 };
@@ -55,8 +55,8 @@ enum Failed {
 
 impl Shared {
     /// Stores a group, answers each of its callers, and hands on what can be sent at once.
-    pub(super) async fn flush(&self, group: Vec<Entry>) {
-        let bytes: usize = group.iter().map(|entry| entry.content.len()).sum();
+    pub(super) async fn flush(self: &Arc<Self>, group: Vec<Entry>) {
+        let _settled = self.settle_bytes(group.iter().map(|entry| entry.content.len()).sum());
         // Whoever has gone by now gets nothing stored.
         let group: Vec<Entry> = group.into_iter().filter(|entry| !entry.answer.is_closed()).collect();
         if !group.is_empty() {
@@ -65,7 +65,6 @@ impl Shared {
                 Err(error) => answer_all(group, &error),
             }
         }
-        self.queue().bytes -= bytes;
     }
 
     async fn lanes(&self, group: &[Entry]) -> Result<Vec<LaneId>, OutboxError> {
@@ -101,7 +100,7 @@ impl Shared {
     }
 
     /// Stores the members, and says which of them are stored now. A statement whose fate is unknown is made again, with
-    /// the same ids and tokens, for as long as anybody waits for it.
+    /// the same ids and tokens, for as long as anybody waits for it, [`PATIENCE`] at most.
     async fn store_persistently(&self, members: &[Member]) -> Result<HashSet<Uuid>, OutboxError> {
         let began = Instant::now();
         let mut pause = SHORTEST_PAUSE;
@@ -130,7 +129,7 @@ impl Shared {
             if is_lost {
                 self.outbox.hot.doubt();
             }
-            match is_lost || has_code(&error, &["40001", "40P01"]) {
+            match is_lost || is_collision(&error) {
                 true => Failed::Unknown(error.into()),
                 false => Failed::For(error.into()),
             }

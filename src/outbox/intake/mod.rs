@@ -109,8 +109,8 @@ impl Intake {
 
     /// Stores a message. What is answered is committed.
     ///
-    /// Where the connection is lost in the commit, the same is done again until it is known to be stored, or nobody waits
-    /// for the answer any more. Dropped before its turn came, nothing is stored; dropped later it may be.
+    /// Where the connection is lost in the commit, the same is done again until it is known to be stored, nobody waits for
+    /// the answer any more, or 20 seconds have passed: then it may be stored or not. Dropped before its turn came, nothing is stored; dropped later it may be.
     pub async fn accept(&self, new: NewMessage) -> Result<Receipt, IntakeError> {
         let content = content::encode(&new.message.email);
         let (answer, answered) = oneshot::channel();
@@ -155,9 +155,12 @@ impl Shared {
 
     /// Stores group after group until nothing waits.
     async fn flush_all(self: Arc<Self>) {
+        let mut flushing = Flushing { shared: self.clone(), is_over: false };
         while let Some(group) = self.next_group() {
             self.flush(group).await;
         }
+        // The end was noted with the queue found empty, under one lock.
+        flushing.is_over = true;
     }
 
     async fn flush_large(self: Arc<Self>, entry: Entry) {
@@ -185,7 +188,45 @@ impl Shared {
         Some(group)
     }
 
+    /// Takes the bytes of a group off what is waiting, however its flush ends.
+    fn settle_bytes(self: &Arc<Self>, bytes: usize) -> Settled {
+        Settled { shared: self.clone(), bytes }
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A flush under way. One that ends by a panic gives its place back, and what waits gets another.
+struct Flushing {
+    shared: Arc<Shared>,
+    is_over: bool,
+}
+
+impl Drop for Flushing {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let mut queue = self.shared.queue();
+        if queue.entries.is_empty() {
+            queue.flushes -= 1;
+        } else {
+            drop(queue);
+            self.shared.tasks.spawn(self.shared.clone().flush_all());
+        }
+    }
+}
+
+/// The bytes of a group, for as long as it is being stored.
+struct Settled {
+    shared: Arc<Shared>,
+    bytes: usize,
+}
+
+impl Drop for Settled {
+    fn drop(&mut self) {
+        self.shared.queue().bytes -= self.bytes;
     }
 }

@@ -30,7 +30,8 @@ async fn send(emails: &mut EmailServiceClient<Channel>, email: &SendEmailRequest
 
 /// tonic's own words for a connection that was lost and a deadline that passed are Unknown and Cancelled.
 fn is_worth_repeating(status: &Status) -> bool {
-    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled)
+    let code = status.code();
+    matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted | Code::Unknown | Code::Cancelled)
 }
 
 #[tokio::main]

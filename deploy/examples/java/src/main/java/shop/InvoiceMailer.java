@@ -51,7 +51,7 @@ public class InvoiceMailer {
                 return emails.withDeadlineAfter(5, SECONDS).sendEmail(request).getMessageId();
             } catch (StatusRuntimeException e) {
                 switch (e.getStatus().getCode()) {
-                    case UNAVAILABLE, DEADLINE_EXCEEDED -> pauseOrThrow(tries, e);
+                    case UNAVAILABLE, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED -> pauseOrThrow(tries, e);
                     case INVALID_ARGUMENT -> throw new InvalidEmail(violations(e));
                     default -> throw e; // the same however often it is called
                 }
