@@ -79,12 +79,13 @@ impl Company {
         }
     }
 
-    /// Tells others what they may take, as long as there are any.
+    /// Tells others what they may take, where there may be any.
     async fn tell(&self) {
         loop {
             self.wake.told_others().await;
             match self.wake.others() {
-                0 => self.wake.forget_others(),
+                // A process that does not send cannot know that somebody has just begun to.
+                0 if self.sends => self.wake.forget_others(),
                 _ => _ = note("tell other processes", self.outbox.tell_others(&self.wake).await),
             }
             sleep(TELL_EVERY).await;

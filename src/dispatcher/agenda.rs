@@ -12,6 +12,9 @@ use crate::config;
 /// database at most, however long it takes.
 const SHARE: u32 = 100;
 
+/// But no longer: a look may have taken long for want of a connection, and not for what it cost.
+const LONGEST_REST: Duration = Duration::from_secs(30);
+
 /// The same for a look that something is known to be found by.
 const SHARE_OF_NEWS: u32 = 2;
 
@@ -57,7 +60,8 @@ impl Agenda {
     pub(super) fn looked(&mut self, took: Duration, processes: usize) {
         let now = Instant::now();
         let processes = u32::try_from(processes).unwrap_or(u32::MAX);
-        let pause = self.poll_longest.max(took.saturating_mul(SHARE)).saturating_mul(processes);
+        let rest = took.saturating_mul(SHARE).min(LONGEST_REST);
+        let pause = self.poll_longest.max(rest).saturating_mul(processes);
         self.look_at = now + pause.mul_f64(rand::random_range(1.0..1.5));
         self.may_look_at = now + LOOK_AGAIN_AFTER.max(took * SHARE_OF_NEWS);
         self.poll_at = now + self.poll_pause;

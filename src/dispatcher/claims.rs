@@ -2,7 +2,7 @@
 //!
 //! Owns the order of its steps. Whose turn it is stands in the lane book, when it looks for itself in the agenda.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -156,8 +156,8 @@ impl<'a> Claims<'a> {
         let now = self.now();
         let mut knows_all = !look_anew;
         let mut book = self.book.lock();
-        for lane in due {
-            knows_all &= book.expect(lane, now, now);
+        for (lane, due_at) in due {
+            knows_all &= book.expect(lane, due_at.min(now), now);
         }
         for (due_at, lane) in later {
             knows_all &= book.expect(lane, due_at, now);
@@ -170,10 +170,10 @@ impl<'a> Claims<'a> {
 
     /// Looks at every lane from its beginning.
     async fn look(&mut self) -> Result<(), OutboxError> {
-        let began = Instant::now();
+        let (began, now) = (Instant::now(), self.now());
         let seen = self.dispatcher.outbox.look().await?;
         self.agenda.looked(began.elapsed(), self.processes());
-        self.book.lock().learn(seen);
+        self.book.lock().learn(seen, now);
         Ok(())
     }
 
@@ -192,7 +192,11 @@ impl<'a> Claims<'a> {
 
     /// Ends what must not wait any longer where nothing is claimed.
     async fn sweep(&mut self, rooms: &Rooms) -> Result<(), OutboxError> {
-        let closed = self.book.lock().closed(&self.dispatcher.chains, &rooms.open, self.now());
+        // Where there is no place, nothing is claimed of any lane.
+        let nothing = BTreeMap::new();
+        let is_full = self.places.free() == 0 || rooms.places() == 0;
+        let open = if is_full { &nothing } else { &rooms.open };
+        let closed = self.book.lock().closed(&self.dispatcher.chains, open, self.now());
         let began = Instant::now();
         if !closed.is_empty() {
             self.dispatcher.outbox.sweep(&closed).await?;
@@ -210,6 +214,9 @@ impl<'a> Claims<'a> {
         let rooms = self.linger(rooms).await;
         let wanted = self.places.free().min(self.dispatcher.settings.claim_size).min(rooms.places());
         let places = self.places.take(wanted);
+        if places.is_empty() {
+            return Ok(false);
+        }
         let deal = self.book.lock().deal(places.len(), &rooms.open, self.now());
         if deal.lanes.is_empty() {
             return Ok(false);

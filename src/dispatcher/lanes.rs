@@ -82,18 +82,14 @@ struct Terms {
 }
 
 impl LaneBook {
-    /// Takes in every lane there is, as it was seen from its beginning. Where something lies behind the position, the
-    /// position moves back.
-    pub(super) fn learn(&mut self, seen: Vec<LaneSeen>) {
+    /// Takes in every lane there is, as it was seen from its beginning at that time or later. Where something lies behind
+    /// the position, the position moves back; it never lies ahead of the time.
+    pub(super) fn learn(&mut self, seen: Vec<LaneSeen>, now: OffsetDateTime) {
         for LaneSeen { lane, earliest } in seen {
             let entry = self.lanes.entry(lane.id).or_insert_with(|| Entry::new(lane.clone()));
             entry.lane = lane;
             entry.looked = earliest.map_or(Looked::Nothing, Looked::At);
-            if let (Some(earliest), Some(position)) = (earliest, entry.position) {
-                entry.position = Some(earliest.min(position));
-            } else {
-                entry.position = earliest;
-            }
+            entry.position = earliest.map(|earliest| earliest.min(entry.position.unwrap_or(now)));
         }
     }
 
@@ -102,6 +98,8 @@ impl LaneBook {
         let Some(entry) = self.lanes.get_mut(&lane) else { return false };
         if due_at <= now {
             entry.marked = true;
+            // It may have been committed long after it was due.
+            entry.position = entry.position.map(|position| position.min(due_at));
             return true;
         }
         entry.later.insert(due_at);

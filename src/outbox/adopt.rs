@@ -3,7 +3,8 @@
 //! Owns the move, a batch at a time. Which chains there are is said by the processes themselves.
 
 use super::{
-    LaneId, Outbox, OutboxError, error::read_priority, interval::interval, lanes::find_or_make, presence::LIVES_FOR,
+    LaneId, Outbox, OutboxError, error::read_priority, interval::interval, lanes::find_or_make,
+    presence::CHAINS_LIVE_FOR,
 };
 use crate::{
     config::DEFAULT_CHAIN,
@@ -33,7 +34,7 @@ impl Outbox {
     /// The lanes in which something waits that nobody will send.
     async fn orphans(&self) -> Result<Vec<(LaneId, Priority, ClientId)>, OutboxError> {
         let statement = || async {
-            sqlx::query_file!("src/outbox/orphans.sql", DEFAULT_CHAIN, interval(LIVES_FOR))
+            sqlx::query_file!("src/outbox/orphans.sql", DEFAULT_CHAIN, interval(CHAINS_LIVE_FOR))
                 .fetch_all(&self.database)
                 .await
         };

@@ -216,6 +216,10 @@ impl Found {
 /// How each lane was found. Where as many were met as were wanted in all, the lanes after the last of them were not
 /// looked at, and that one perhaps not to its end.
 fn sum_up(request: &ClaimRequest, found: &[Found]) -> Vec<LaneFound> {
+    if request.limit == 0 {
+        // Nothing was looked at.
+        return Vec::new();
+    }
     let cut_off = (found.len() >= request.limit).then(|| found.last().map_or(0, |last| last.place));
     let looked_at = cut_off.map_or(request.lanes.len(), |last| last + 1);
     let mut lanes: Vec<LaneFound> = request.lanes[..looked_at]

@@ -65,13 +65,15 @@ impl Plans {
 }
 
 /// What every session or transaction begins with besides.
-const SETTINGS: [(&str, &str); 3] = [
+const SETTINGS: [(&str, &str); 4] = [
     // Whoever takes the first of many rows in order must not gather and sort all of them, which looks cheap for as long
     // as Postgres has not noticed how many there are. Nor is a statement of a millisecond worth compiling.
     ("enable_bitmapscan", "off"),
     ("jit", "off"),
     // What was answered is committed, whatever the server's default.
     ("synchronous_commit", "on"),
+    // Whoever vanishes within a transaction must not keep its rows from those who take over.
+    ("idle_in_transaction_session_timeout", "'10s'"),
 ];
 
 /// The statements are written for this level, whatever the server's default. A default that is set within a transaction

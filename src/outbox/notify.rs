@@ -52,15 +52,18 @@ impl Listener {
     }
 }
 
+/// What was due so long ago is told with its time, so that others look back for it.
+const LATE: Duration = Duration::milliseconds(500);
+
 /// What is told, in words: `7` for something due now, `7@1764590400000` for something due at that many milliseconds
-/// since 1970, separated by commas.
+/// since 1970 (later, or long ago), separated by commas.
 fn words(for_others: &ForOthers) -> Option<String> {
     if for_others.look_anew || for_others.lanes.len() > LANES_AT_MOST {
         return Some(LOOK_ANEW.to_owned());
     }
     let now = OffsetDateTime::now_utc();
     let word = |(lane, due_at): (&LaneId, &OffsetDateTime)| match due_at {
-        due_at if *due_at <= now => lane.to_string(),
+        due_at if *due_at <= now && now - *due_at < LATE => lane.to_string(),
         due_at => format!("{lane}@{}", due_at.unix_timestamp_nanos() / 1_000_000),
     };
     let words: Vec<String> = for_others.lanes.iter().map(word).collect();
@@ -109,7 +112,7 @@ mod tests {
         let (words, news) = told(&[(7, now), (8, later), (7, now), (9, later), (9, later + Duration::HOUR)]);
         let ms = later.unix_timestamp_nanos() / 1_000_000;
         assert_eq!(words, Some(format!("7,8@{ms},9@{ms}")));
-        assert_eq!(news.now, [LaneId::new(7)].into());
+        assert_eq!(news.now.into_keys().collect::<Vec<_>>(), [LaneId::new(7)]);
         assert_eq!(news.later, [(later, LaneId::new(8)), (later, LaneId::new(9))].into());
         assert!(!news.look_anew);
         assert_eq!(told(&[]), (None, News::default()));

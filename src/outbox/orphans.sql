@@ -2,7 +2,7 @@
 -- the default chain: then nobody would send what was moved there either.
 --
 --  $1  the default chain
---  $2  for how long a process counts as there after it last said so
+--  $2  for how long the chains of a process count after it was last there
 with served as materialized (
     select distinct unnest(chains) as chain
     from dispatcher

@@ -12,6 +12,9 @@ use crate::config::{Role, Roles};
 /// Who has said nothing for so long is taken for gone.
 pub(super) const LIVES_FOR: Duration = Duration::from_secs(30);
 
+/// For so long its chains are still somebody's.
+pub(super) const CHAINS_LIVE_FOR: Duration = Duration::from_secs(10 * 60);
+
 /// And after so long for gone for good.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
 
@@ -52,9 +55,16 @@ impl Outbox {
         Ok(usize::try_from(others).unwrap_or(0))
     }
 
-    /// Says that this process is gone. One statement.
+    /// Says that this process is gone. That it was there is remembered for a while: its chains are not given up because
+    /// it is started anew. One statement.
     pub async fn say_gone(&self, presence: &Presence) -> Result<(), OutboxError> {
-        sqlx::query!("delete from dispatcher where id = $1", presence.id).execute(&self.database).await?;
+        sqlx::query!(
+            "update dispatcher set seen_at = least(seen_at, now() - $2::interval) where id = $1",
+            presence.id,
+            interval(LIVES_FOR)
+        )
+        .execute(&self.database)
+        .await?;
         Ok(())
     }
 }

@@ -66,7 +66,12 @@ with taken as materialized (
         where pending.lane = asked.lane
             and pending.due_at >= asked.since
             and pending.due_at <= now()
-            and (not $9 or pending.cancel_requested or pending.expire_at <= now() or pending.give_up_at <= now())
+            and (
+                pending.cancel_requested
+                or pending.expire_at <= now()
+                or pending.give_up_at <= now()
+                or (not $9 and pending.status = 'IN_PROCESS')
+            )
             and ($10 or pending.status <> 'IN_PROCESS')
             and ($9 or not (select lane.paused from lane where lane.id = asked.lane))
         order by pending.due_at

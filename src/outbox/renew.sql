@@ -3,7 +3,7 @@
 --  $1, $2  messages and tokens
 --  $3      how long they last
 with held as materialized (
-    select found.place
+    select found.id
     from (
         select id, token
         from unnest($1::uuid[], $2::bigint[]) as lease (id, token)
@@ -11,7 +11,7 @@ with held as materialized (
     ) as lease
     -- Each row is looked for by its id, whatever Postgres believes of the size of the table.
     cross join lateral (
-        select pending.ctid as place
+        select pending.id
         from pending
         where pending.id = lease.id
             and pending.token = lease.token
@@ -21,5 +21,5 @@ with held as materialized (
 )
 update pending
 set due_at = now() + $3::interval
-where ctid = any (array(select place from held))
+where id = any (array(select id from held))
 returning id, token as "token!", cancel_requested

@@ -52,12 +52,12 @@ with outcome as materialized (
     )
     order by id
 ),
--- Each row is looked for by its id, whatever Postgres believes of the size of the table, and then known by its place.
+-- Each row is looked for by its id, whatever Postgres believes of the size of the table.
 held as materialized (
-    select outcome.id, found.place
+    select found.id
     from outcome
     cross join lateral (
-        select pending.ctid as place
+        select pending.id
         from pending
         where pending.id = outcome.id
             and pending.token = outcome.token
@@ -70,7 +70,7 @@ held as materialized (
 ),
 gone as (
     delete from pending
-    where ctid = any (array(select place from held))
+    where id = any (array(select id from held))
     returning id, rounds
 ),
 sent as materialized (

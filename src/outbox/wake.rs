@@ -40,8 +40,8 @@ struct Shared {
 /// What a dispatcher was told since it last asked.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
-    /// Lanes in which something is due now.
-    pub now: BTreeSet<LaneId>,
+    /// Lanes in which something is due now, and since when.
+    pub now: BTreeMap<LaneId, OffsetDateTime>,
     /// When something is due in a lane later.
     pub later: BTreeSet<(OffsetDateTime, LaneId)>,
     /// Whether something changed that has to be looked up.
@@ -88,9 +88,12 @@ impl Wake {
     /// Something is due in that lane, which others know of or need not.
     pub fn expect(&self, lane: LaneId, due_at: OffsetDateTime) {
         let now = self.shared.clock.now();
+        // Without a time of its own it is due from now on.
+        let due_at = if due_at == OffsetDateTime::UNIX_EPOCH { now } else { due_at };
         let mut news = self.news();
         if due_at <= now {
-            news.now.insert(lane);
+            let earliest = news.now.entry(lane).or_insert(due_at);
+            *earliest = due_at.min(*earliest);
         } else {
             news.later.insert((due_at, lane));
             if news.later.len() > LATER_AT_MOST {
@@ -122,7 +125,7 @@ impl Wake {
 
     /// Whether something due in that lane was told of since the last call of [`Wake::take`].
     pub fn is_told_of(&self, lane: LaneId) -> bool {
-        self.news().now.contains(&lane)
+        self.news().now.contains_key(&lane)
     }
 
     /// What was told since the last call.

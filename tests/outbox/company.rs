@@ -67,7 +67,8 @@ async fn what_one_process_accepted_another_hears_of_in_one_statement() {
     }
     db.outbox.tell_others(&here).await.unwrap();
     let news = heard(&there, |news| !news.now.is_empty() && !news.later.is_empty()).await;
-    assert_eq!((news.now, news.later), (BTreeSet::from([now]), BTreeSet::from([(due_at, later)])));
+    let lanes: Vec<LaneId> = news.now.into_keys().collect();
+    assert_eq!((lanes, news.later), (vec![now], BTreeSet::from([(due_at, later)])));
     db.outbox.tell_others(&here).await.unwrap();
     here.lanes_changed();
     db.outbox.tell_others(&here).await.unwrap();

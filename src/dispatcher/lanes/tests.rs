@@ -22,7 +22,7 @@ impl Shop {
     fn new(priorities: &[Priority]) -> Self {
         let mut book = LaneBook::default();
         let lanes = (1..).zip(priorities).map(|(id, priority)| lane(id, "default", *priority));
-        book.learn(lanes.map(|lane| LaneSeen { lane, earliest: None }).collect());
+        book.learn(lanes.map(|lane| LaneSeen { lane, earliest: None }).collect(), at(0));
         Self { book, waiting: BTreeMap::new(), now: at(0) }
     }
 
@@ -147,7 +147,7 @@ fn a_thousand_lanes_are_all_looked_at_by_one_claim_and_each_in_turn() {
 fn no_more_is_asked_for_than_a_chain_has_room_for() {
     let mut book = LaneBook::default();
     let seen = |id, chain: &str| LaneSeen { lane: lane(id, chain, Priority::Normal), earliest: Some(at(0)) };
-    book.learn(vec![seen(1, "slow"), seen(2, "slow"), seen(3, "quick"), seen(4, "away")]);
+    book.learn(vec![seen(1, "slow"), seen(2, "slow"), seen(3, "quick"), seen(4, "away")], at(0));
     let room = |places| Room { provider: ProviderName::new("its first"), places };
     let rooms = BTreeMap::from([("slow".to_owned(), room(3)), ("quick".to_owned(), room(50))]);
     let deal = book.deal(20, &rooms, at(1));
@@ -178,7 +178,7 @@ fn a_lane_is_read_from_a_second_before_its_position() {
     assert_eq!(since(&mut shop), Some(at(59)));
 
     let hidden = LaneSeen { lane: lane(1, "default", Priority::Normal), earliest: Some(at(7)) };
-    shop.book.learn(vec![hidden]);
+    shop.book.learn(vec![hidden], at(0));
     assert_eq!(since(&mut shop), Some(at(6)), "something lies behind the position");
 }
 
@@ -230,7 +230,7 @@ fn what_comes_after_a_due_time_that_was_looked_up_is_asked_for() {
     let mut shop = Shop::new(&[Priority::Normal]);
     let rooms = shop.rooms(9);
     let seen = LaneSeen { lane: lane(1, "default", Priority::Normal), earliest: Some(at(5)) };
-    shop.book.learn(vec![seen]);
+    shop.book.learn(vec![seen], at(0));
     assert_eq!(shop.book.next_due(shop.now), Some(at(5)));
     assert!(shop.book.unknown(&rooms, shop.now).is_empty());
     shop.now = at(5);
@@ -264,11 +264,11 @@ fn a_paused_lane_is_not_claimed_from_but_swept() {
     shop.accept(2, 5);
     let pause =
         |paused| LaneSeen { lane: Lane { paused, ..lane(1, "default", Priority::Normal) }, earliest: Some(at(0)) };
-    shop.book.learn(vec![pause(true)]);
+    shop.book.learn(vec![pause(true)], at(0));
     let rooms = shop.rooms(9);
     assert_eq!(shop.book.closed(&rooms, &rooms, shop.now), [LaneId::new(1)]);
     assert_eq!(shop.claim(100), BTreeMap::from([(2, 5)]));
     assert!(!shop.book.is_waiting(&rooms, shop.now));
-    shop.book.learn(vec![pause(false)]);
+    shop.book.learn(vec![pause(false)], at(0));
     assert_eq!(shop.claim(100), BTreeMap::from([(1, 5)]));
 }

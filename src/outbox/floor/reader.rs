@@ -15,7 +15,10 @@ impl Outbox {
     /// Opens a transaction that sees all there is now and no more, and reads every table of the schema.
     pub async fn read_everything(&self) -> Result<Reader, OutboxError> {
         let reads = self.each_table().await?.into_iter().map(|table| format!("select exists (select from {table});"));
-        let sql = format!("begin isolation level repeatable read; {}", reads.collect::<String>());
+        let sql = format!(
+            "set idle_in_transaction_session_timeout = 0; begin isolation level repeatable read; {}",
+            reads.collect::<String>()
+        );
         let mut connection = self.database.connection_apart().await?;
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await?;
         Ok(Reader { connection })
