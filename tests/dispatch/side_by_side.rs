@@ -37,3 +37,16 @@ async fn two_processes_share_the_work_and_each_message_is_sent_once() {
     one.finish().await;
     other.finish().await;
 }
+
+#[tokio::test]
+async fn a_process_that_is_full_does_not_forget_what_waits() {
+    let (database, gateway) = (Database::new().await, gateway().await);
+    gateway.set_fault(Fault::Delay(Duration::from_millis(20))).unwrap();
+    // More room at the provider than places in the process; and nobody looks by himself in the time of a test.
+    let setup = Setup::new().http("gateway", &gateway.url()).set("dispatch.concurrency", 2);
+    let setup = setup.set("dispatch.express", false).set("dispatch.poll_longest", "10m");
+    let process = Process::start(&database, &setup).await;
+    let ids = process.send_all(emails("some", 60)).await;
+    process.wait_for_all(&ids, Status::SuccessSent).await;
+    process.finish().await;
+}

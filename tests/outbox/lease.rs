@@ -6,7 +6,7 @@ use postrider::{
     outbox::{EventKind, Holding, Lease, Settled},
 };
 
-use super::{Draft, HOUR, attempt, claim, claimed_one, let_leases_run_out, let_pauses_pass, settlement};
+use super::{Draft, HOUR, SECOND, attempt, claim, claimed_one, let_leases_run_out, let_pauses_pass, settlement};
 use crate::support::postgres::Database;
 
 const HELD: Holding = Holding::Held { cancel_requested: false };
@@ -139,4 +139,21 @@ async fn nobody_is_asked_for_what_was_called_off() {
     assert!(claim(&db.outbox, 10).await.is_empty());
     let after = db.outbox.status(&[claimed.lease.id], None).await.unwrap().remove(0);
     assert_eq!(after.status, Status::Canceled);
+}
+
+#[tokio::test]
+async fn a_renewal_that_waited_for_another_write_still_holds() {
+    let db = Database::new().await;
+    let claimed = claimed_one(&db, &Draft::default()).await;
+    let mut other = db.sql.begin().await.unwrap();
+    sqlx::query("update pending set cancel_requested = true").execute(&mut *other).await.unwrap();
+    let (outbox, lease) = (db.outbox.clone(), claimed.lease);
+    let renewal = tokio::spawn(async move { outbox.renew(&[lease], 30 * SECOND).await.unwrap() });
+    let waits = "pg_locks where not granted and pid in
+        (select pid from pg_stat_activity where datname = current_database())";
+    while db.count(waits).await < 1 {
+        tokio::task::yield_now().await;
+    }
+    other.commit().await.unwrap();
+    assert_eq!(renewal.await.unwrap(), [(lease, Holding::Held { cancel_requested: true })]);
 }

@@ -272,3 +272,34 @@ fn a_paused_lane_is_not_claimed_from_but_swept() {
     shop.book.learn(vec![pause(false)], at(0));
     assert_eq!(shop.claim(100), BTreeMap::from([(1, 5)]));
 }
+
+/// Since when the only lane is claimed from.
+fn since_of(book: &mut LaneBook, now: OffsetDateTime) -> OffsetDateTime {
+    let rooms = BTreeMap::from([("default".to_owned(), Room { provider: ProviderName::new("primary"), places: 9 })]);
+    let deal = book.deal(9, &rooms, now);
+    assert_eq!(deal.lanes.len(), 1);
+    deal.lanes[0].since.unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+#[test]
+fn what_is_due_later_does_not_hide_what_comes_now() {
+    let mut book = LaneBook::default();
+    // A lease, or a scheduled message, is all there is.
+    book.learn(vec![LaneSeen { lane: lane(1, "default", Priority::Normal), earliest: Some(at(30)) }], at(0));
+    assert!(book.expect(LaneId::new(1), at(1), at(1)));
+    assert!(since_of(&mut book, at(1)) <= at(1));
+}
+
+#[test]
+fn what_is_committed_long_after_it_was_due_is_seen_by_who_is_told_of_it() {
+    let mut book = LaneBook::default();
+    book.learn(vec![LaneSeen { lane: lane(1, "default", Priority::Normal), earliest: None }], at(0));
+    assert!(book.expect(LaneId::new(1), at(10), at(10)));
+    let rooms = BTreeMap::from([("default".to_owned(), Room { provider: ProviderName::new("primary"), places: 9 })]);
+    let deal = book.deal(9, &rooms, at(10));
+    let found = LaneFound { lane: LaneId::new(1), found: 0, rest: Rest::Nothing };
+    book.note(&deal, &Claims { messages: Vec::new(), lanes: vec![found], at: at(10) });
+    // It waited in a queue, or was stored again after a lost connection.
+    assert!(book.expect(LaneId::new(1), at(6), at(11)));
+    assert!(since_of(&mut book, at(11)) <= at(6));
+}
