@@ -52,7 +52,7 @@ pub fn dice() -> impl Strategy<Value = Dice> {
 pub fn setups() -> impl Strategy<Value = Setup> {
     let keyed = prop::sample::select(vec![&[][..], &[Provider::First][..], &Provider::ALL[..]]);
     let expire_at = prop::option::weighted(0.3, 1u8..6);
-    (1u8..=2, any::<bool>(), keyed, expire_at, 4u8..9, 2u8..4).prop_map(
+    (1u8..=2, any::<bool>(), keyed, expire_at, 4u8..9, 1u8..4).prop_map(
         |(recipients, hold, keyed, expire_at, give_up_at, max_rounds)| Setup {
             recipients,
             hold,
