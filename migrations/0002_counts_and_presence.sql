@@ -4,8 +4,8 @@
 -- A dispatcher that claims has to know how much memory the contents will take, which are in another table. And who
 -- shares an outbox with others has to know of them.
 --
--- Safe while an older version runs: it writes neither differences nor presence, so that counts are exact once every
--- process is of this version and `tally` was made anew, which this migration does for the messages there are.
+-- Safe while an older version runs, with two limits: what that one changes from now on is missing in the counts, until
+-- the day concerned is retired; and accepts wait while the index on idempotency is built.
 
 -- By how many the number of messages of a day (that of their ids) in a status has changed. Only ever appended to by
 -- those who change a status, in the same statement; what there is of a status is the sum. From time to time the older

@@ -111,7 +111,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_look_takes_a_hundredth_of_the_time_and_the_processes_take_turns() {
         let mut agenda = agenda();
-        for (took_ms, processes, expected) in [(1, 1, 5.0), (200, 1, 20.0), (1, 4, 20.0), (200, 4, 80.0)] {
+        for (took_ms, processes, expected) in
+            [(1, 1, 5.0), (200, 1, 20.0), (1, 4, 20.0), (200, 4, 80.0), (3000, 1, 30.0)]
+        {
             agenda.looked(Duration::from_millis(took_ms), processes);
             let pause = seconds_until(agenda.look_at);
             assert!((expected..1.5 * expected).contains(&pause), "{took_ms} {processes}: {pause}");

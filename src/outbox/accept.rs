@@ -152,8 +152,9 @@ impl Outbox {
     ) -> Result<HashMap<(&'a str, &'a str), Winner>, OutboxError> {
         let keys: Vec<(&str, &str)> = keys.collect();
         let (clients, names): (Vec<&str>, Vec<&str>) = keys.iter().copied().unzip();
-        let rows = sqlx::query!(
-            r#"
+        let statement = || async {
+            sqlx::query!(
+                r#"
             select
                 wanted.nth as "nth!",
                 idempotency.message_id as "message_id!",
@@ -173,11 +174,13 @@ impl Outbox {
                 limit 1
             ) as final on true
             "#,
-            &clients as _,
-            &names as _
-        )
-        .fetch_all(&self.database)
-        .await?;
+                &clients as _,
+                &names as _
+            )
+            .fetch_all(&self.database)
+            .await
+        };
+        let rows = self.database.repeat(statement).await?;
         let mut winners = HashMap::new();
         for row in rows {
             let id = MessageId::from_uuid(row.message_id).map_err(unreadable)?;

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::{
     Outbox, OutboxError,
+    days::id_range,
     error::{read_priority, unreadable},
 };
 use crate::{
@@ -47,51 +48,13 @@ impl Outbox {
         ids: &[MessageId],
     ) -> Result<Vec<(MessageId, Result<Message, OutboxError>)>, OutboxError> {
         let uuids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
-        let (Some(first), Some(last)) = (uuids.iter().min(), uuids.iter().max()) else { return Ok(Vec::new()) };
-        // One look-up an id, each in its own day: a plain `id = any(…)` would visit every day for every id. The bounds are
-        // known when the statement is planned, so that no other days are opened at all.
-        let rows = sqlx::query_as!(
-            Row,
-            r#"
-            select
-                message.id as "id!",
-                message.client as "client!",
-                message.accepted_at as "accepted_at!",
-                message.priority::text as "priority!",
-                message.unknown_outcome::text as "unknown_outcome!",
-                message.document_type,
-                message.correlation_id as "correlation_id!",
-                message.traceparent as "traceparent!",
-                message.tracestate as "tracestate!",
-                message.content_version as "content_version!",
-                message.content as "content!"
-            from unnest($1::uuid[]) as wanted (id)
-            cross join lateral (
-                select
-                    id,
-                    client,
-                    accepted_at,
-                    priority,
-                    unknown_outcome,
-                    document_type,
-                    correlation_id,
-                    traceparent,
-                    tracestate,
-                    content_version,
-                    content
-                from message
-                where message.id = wanted.id
-                    and message.id >= $2
-                    and message.id <= $3
-                limit 1
-            ) as message
-            "#,
-            &uuids,
-            first,
-            last
-        )
-        .fetch_all(&self.database)
-        .await?;
+        let (least, greatest) = id_range(&uuids);
+        let statement = || async {
+            sqlx::query_file_as!(Row, "src/outbox/contents.sql", &uuids, least, greatest)
+                .fetch_all(&self.database)
+                .await
+        };
+        let rows = self.database.repeat(statement).await?;
         let mut found: HashMap<Uuid, Row> = rows.into_iter().map(|row| (row.id, row)).collect();
         let read = |id: MessageId| match found.remove(&id.as_uuid()) {
             Some(row) => (id, row.into_message(id)),

@@ -1,7 +1,11 @@
 //! How a statement comes to Postgres: over connections that keep their settings, or through a pooler that lends one for
 //! each transaction.
 //!
-//! Owns what a session and a transaction begin with; knows no table.
+//! Owns the connections and what is done when one is lost; knows no table. What a session begins with, and what a
+//! transaction of several statements is, stands in the files beside.
+
+mod begun;
+mod session;
 
 use std::{
     fmt,
@@ -18,15 +22,17 @@ use futures_util::{
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection as _, Describe, Either, Execute, Executor, PgConnection, PgPool,
-    Postgres, SqlStr, Transaction,
-    error::BoxDynError,
-    postgres::{
-        PgArguments, PgConnectOptions, PgListener, PgPoolOptions, PgQueryResult, PgRow, PgStatement, PgTypeInfo,
-    },
+    Postgres, SqlStr,
+    postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgQueryResult, PgRow, PgStatement, PgTypeInfo},
 };
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
+use self::session::{BEGIN, session_begins, transaction_begins};
+pub(super) use self::{
+    begun::Begun,
+    session::{Plans, quoted},
+};
 use super::{
     OutboxError,
     error::{is_collision, is_lost_connection},
@@ -42,44 +48,6 @@ const PAUSES: [Duration; 4] =
 
 /// How often a statement is made again at once whose connection was closed.
 const RECONNECTIONS: u32 = 2;
-
-/// How Postgres plans the statements of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Plans {
-    /// Anew each time, for the values at hand: so that only the tables of the days concerned are opened. A plan made once
-    /// for all would be made while the tables are empty and then be kept.
-    Fresh,
-    /// Once for all. For statements that are made all the time, whose planning takes longer than their work, and that
-    /// can be planned in one way only: rows are only inserted, or each is looked for by an index.
-    Kept,
-}
-
-impl Plans {
-    fn settings(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::Fresh => &[("plan_cache_mode", "force_custom_plan")],
-            // A table that is empty while the plan is made would be read as a whole for ever after.
-            Self::Kept => &[("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off")],
-        }
-    }
-}
-
-/// What every session or transaction begins with besides.
-const SETTINGS: [(&str, &str); 4] = [
-    // Whoever takes the first of many rows in order must not gather and sort all of them, which looks cheap for as long
-    // as Postgres has not noticed how many there are. Nor is a statement of a millisecond worth compiling.
-    ("enable_bitmapscan", "off"),
-    ("jit", "off"),
-    // What was answered is committed, whatever the server's default.
-    ("synchronous_commit", "on"),
-    // Whoever vanishes within a transaction must not keep its rows from those who take over.
-    ("idle_in_transaction_session_timeout", "'10s'"),
-];
-
-/// The statements are written for this level, whatever the server's default. A default that is set within a transaction
-/// is one for the next, so that a transaction has to begin with the level itself.
-const SESSION_LEVEL: (&str, &str) = ("default_transaction_isolation", "\"read committed\"");
-const BEGIN: &str = "begin isolation level read committed;";
 
 /// The database as the outbox's statements see it: an executor that makes each a transaction of its own.
 ///
@@ -203,7 +171,7 @@ impl Database {
         // to be noticed.
         let begun = timeout(self.pool.options().get_acquire_timeout(), begun).await;
         let transaction = begun.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::WorkerCrashed)??;
-        Ok(Begun { transaction, pooling })
+        Ok(Begun::new(transaction, pooling))
     }
 
     /// Runs a statement again while it collides with another (a serialization failure, a deadlock), a few times, and at
@@ -258,28 +226,6 @@ impl Database {
     }
 }
 
-/// What a session of ours begins with, each statement ended by a semicolon.
-fn session_begins(settings: &config::Database, plans: Plans) -> String {
-    statements("set", settings, &[plans.settings(), &[SESSION_LEVEL]].concat())
-}
-
-/// What each transaction begins with where sessions are not ours.
-fn transaction_begins(settings: &config::Database, plans: Plans) -> String {
-    statements("set local", settings, plans.settings())
-}
-
-fn statements(set: &str, settings: &config::Database, more: &[(&str, &str)]) -> String {
-    // A temporary table that somebody left on the connection is found last and not, as it would be, first.
-    let path = format!("{}, pg_temp", quoted(&settings.schema));
-    let all = [&[("search_path", &*path)], &SETTINGS[..], more].concat();
-    all.into_iter().map(|(name, value)| format!("{set} {name} = {value};")).collect::<Vec<_>>().join(" ")
-}
-
-/// A name as SQL reads it, whatever it contains.
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 async fn execute(connection: &mut PgConnection, sql: &str) -> sqlx::Result<()> {
     if sql.is_empty() {
         return Ok(());
@@ -290,95 +236,6 @@ async fn execute(connection: &mut PgConnection, sql: &str) -> sqlx::Result<()> {
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database").field("pooling", &self.pooling).finish_non_exhaustive()
-    }
-}
-
-/// A transaction under way.
-#[derive(Debug)]
-pub(super) struct Begun {
-    transaction: Transaction<'static, Postgres>,
-    pooling: Pooling,
-}
-
-impl Begun {
-    /// The connection, for what brings its own statements. What it prepares under a name has to be forgotten before
-    /// the transaction ends: see [`Begun::forget_names`].
-    pub(super) fn connection(&mut self) -> &mut PgConnection {
-        &mut self.transaction
-    }
-
-    /// Forgets the statements that were prepared on this connection under a name, where others may use it next.
-    pub(super) async fn forget_names(&mut self) -> sqlx::Result<()> {
-        if self.pooling == Pooling::Transaction {
-            self.transaction.clear_cached_statements().await?;
-        }
-        Ok(())
-    }
-
-    /// Commits.
-    pub(super) async fn commit(self) -> sqlx::Result<()> {
-        self.transaction.commit().await
-    }
-}
-
-/// A statement without a name.
-struct Unnamed<E>(E);
-
-impl<'q, E: Execute<'q, Postgres>> Execute<'q, Postgres> for Unnamed<E> {
-    fn sql(self) -> SqlStr {
-        self.0.sql()
-    }
-
-    fn statement(&self) -> Option<&PgStatement> {
-        self.0.statement()
-    }
-
-    fn take_arguments(&mut self) -> Result<Option<PgArguments>, BoxDynError> {
-        self.0.take_arguments()
-    }
-
-    fn persistent(&self) -> bool {
-        false
-    }
-}
-
-impl<'c> Executor<'c> for &'c mut Begun {
-    type Database = Postgres;
-
-    fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, sqlx::Result<Either<PgQueryResult, PgRow>>>
-    where
-        'c: 'e,
-        E: 'q + Execute<'q, Postgres>,
-    {
-        match self.pooling {
-            Pooling::Session => self.transaction.fetch_many(query),
-            Pooling::Transaction => self.transaction.fetch_many(Unnamed(query)),
-        }
-    }
-
-    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, sqlx::Result<Option<PgRow>>>
-    where
-        'c: 'e,
-        E: 'q + Execute<'q, Postgres>,
-    {
-        match self.pooling {
-            Pooling::Session => self.transaction.fetch_optional(query),
-            Pooling::Transaction => self.transaction.fetch_optional(Unnamed(query)),
-        }
-    }
-
-    fn prepare_with<'e>(self, sql: SqlStr, parameters: &'e [PgTypeInfo]) -> BoxFuture<'e, sqlx::Result<PgStatement>>
-    where
-        'c: 'e,
-    {
-        self.transaction.prepare_with(sql, parameters)
-    }
-
-    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, sqlx::Result<Describe<Postgres>>>
-    where
-        'c: 'e,
-    {
-        self.transaction.describe(sql)
     }
 }
 

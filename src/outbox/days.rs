@@ -186,7 +186,7 @@ impl Outbox {
             join pg_class as day
                 on day.relnamespace = parent.relnamespace
                 and day.relkind = 'r'
-                and day.relname ~ ('^' || parent.relname || '_\d{8}$')
+                and day.relname ~ ('^' || parent.relname || '_[0-9]{8}$')
             left join pg_inherits
                 on pg_inherits.inhrelid = day.oid
                 and pg_inherits.inhparent = parent.oid

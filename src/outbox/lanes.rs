@@ -56,7 +56,6 @@ pub(super) type Key = (String, Priority, ClientId);
 #[derive(Default)]
 pub(super) struct Lanes {
     known: RwLock<BTreeMap<Key, LaneId>>,
-    paused: RwLock<BTreeSet<LaneId>>,
 }
 
 impl Lanes {
@@ -76,11 +75,6 @@ impl Lanes {
         self.recall(&keys).ok_or_else(|| OutboxError::Unreadable("a lane that was made is not there".into()))
     }
 
-    /// Takes in which lanes are paused, of all there are.
-    pub(super) fn note_paused(&self, paused: impl Iterator<Item = LaneId>) {
-        *self.paused.write().unwrap_or_else(PoisonError::into_inner) = paused.collect();
-    }
-
     fn recall(&self, keys: &[Key]) -> Option<Vec<LaneId>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         keys.iter().map(|key| known.get(key).copied()).collect()
@@ -89,7 +83,8 @@ impl Lanes {
 
 impl Outbox {
     /// Pauses a lane, or lets it go on; one that nothing was accepted in yet is made. No claim takes anything from it
-    /// from then on; a process that has not looked since may still send at once what it accepts itself. `false` if no message and no process knows the chain, and nothing was done. One statement.
+    /// from then on; a process that has not looked since may still send at once what it accepts itself. `false` if no
+    /// message and no process knows the chain, and nothing was done. One statement.
     pub async fn set_lane_mode(
         &self,
         chain: &str,
@@ -116,11 +111,6 @@ impl Outbox {
             .await
         };
         Ok(self.database.repeat(statement).await?.rows_affected() > 0)
-    }
-
-    /// Whether a lane was paused when this process last looked: a claim asks the database itself.
-    pub fn is_paused(&self, lane: LaneId) -> bool {
-        self.lanes.paused.read().unwrap_or_else(PoisonError::into_inner).contains(&lane)
     }
 }
 

@@ -54,9 +54,7 @@ impl Outbox {
             let lane = Lane { id, chain: row.chain, priority, client: ClientId::new(&row.client), paused: row.paused };
             Ok(LaneSeen { lane, earliest: row.due_at })
         });
-        let seen: Vec<LaneSeen> = seen.collect::<Result<_, OutboxError>>()?;
-        self.lanes.note_paused(seen.iter().filter(|seen| seen.lane.paused).map(|seen| seen.lane.id));
-        Ok(seen)
+        seen.collect()
     }
 
     /// When something is due next in each of these lanes, after the time given for it. One statement.

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::{
     Event, EventKind, MessageStatus, Outbox, OutboxError,
     attempts::{from_json, parse_class, parse_scope, recipients},
+    days::id_range,
     error::unreadable,
 };
 use crate::{
@@ -56,11 +57,14 @@ impl Outbox {
         client: Option<&ClientId>,
     ) -> Result<Vec<MessageStatus>, OutboxError> {
         let uuids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
-        let (Some(first), Some(last)) = (uuids.iter().min(), uuids.iter().max()) else { return Ok(Vec::new()) };
+        let (least, greatest) = id_range(&uuids);
         let client = client.map(ClientId::as_str);
-        let rows = sqlx::query_file_as!(Row, "src/outbox/status.sql", &uuids, client, first, last)
-            .fetch_all(&self.database)
-            .await?;
+        let statement = || async {
+            sqlx::query_file_as!(Row, "src/outbox/status.sql", &uuids, client, least, greatest)
+                .fetch_all(&self.database)
+                .await
+        };
+        let rows = self.database.repeat(statement).await?;
         let mut statuses: Vec<MessageStatus> = Vec::new();
         for row in rows {
             let event = row.event()?;

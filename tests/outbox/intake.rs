@@ -368,3 +368,30 @@ async fn what_was_claimed_for_us_in_a_lost_commit_is_still_delivered() {
     }
     assert_eq!(db.count("pending where status = 'IN_PROCESS'").await, 3);
 }
+
+#[tokio::test]
+async fn a_flush_that_panics_takes_neither_place_nor_bytes_with_it() {
+    let db = Database::new().await;
+    let size = {
+        Draft::default().accept(&db.outbox, 1).await;
+        usize::try_from(db.scalar::<i64>("select size_bytes from message").await).unwrap()
+    };
+    let left = std::sync::Mutex::new(5);
+    let openings = Openings::new(30 * SECOND, move |_, _| {
+        let mut left = left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if *left == 0 {
+            return None;
+        }
+        *left -= 1;
+        panic!("as a fault of ours would");
+    });
+    let intake = Intake::new(db.outbox.clone(), size, Some(openings), Wake::default());
+    for _ in 0..5 {
+        let answer = intake.accept(Draft::default().new_message(&db.outbox)).await;
+        assert!(matches!(answer, Err(IntakeError::Outbox(OutboxError::Unavailable(_)))), "{answer:?}");
+    }
+    for _ in 0..3 {
+        intake.accept(Draft::default().new_message(&db.outbox)).await.unwrap();
+    }
+    assert_eq!(db.count("message").await, 4);
+}

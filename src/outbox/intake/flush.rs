@@ -8,7 +8,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Entry, Receipt, Shared};
+use super::{Entry, Held, Receipt, Shared};
 use crate::{
     delivery::ProviderName,
     message::{MessageId, UnknownOutcome},
@@ -56,7 +56,8 @@ enum Failed {
 impl Shared {
     /// Stores a group, answers each of its callers, and hands on what can be sent at once.
     pub(super) async fn flush(self: &Arc<Self>, group: Vec<Entry>) {
-        let _settled = self.settle_bytes(group.iter().map(|entry| entry.content.len()).sum());
+        let bytes = group.iter().map(|entry| entry.content.len()).sum();
+        let _held = Held { shared: self.clone(), bytes };
         // Whoever has gone by now gets nothing stored.
         let group: Vec<Entry> = group.into_iter().filter(|entry| !entry.answer.is_closed()).collect();
         if !group.is_empty() {

@@ -110,7 +110,8 @@ impl Intake {
     /// Stores a message. What is answered is committed.
     ///
     /// Where the connection is lost in the commit, the same is done again until it is known to be stored, nobody waits for
-    /// the answer any more, or 20 seconds have passed: then it may be stored or not. Dropped before its turn came, nothing is stored; dropped later it may be.
+    /// the answer any more, or 20 seconds have passed: then it may be stored or not. Dropped before its turn came, nothing
+    /// is stored; dropped later it may be.
     pub async fn accept(&self, new: NewMessage) -> Result<Receipt, IntakeError> {
         let content = content::encode(&new.message.email);
         let (answer, answered) = oneshot::channel();
@@ -188,11 +189,6 @@ impl Shared {
         Some(group)
     }
 
-    /// Takes the bytes of a group off what is waiting, however its flush ends.
-    fn settle_bytes(self: &Arc<Self>, bytes: usize) -> Settled {
-        Settled { shared: self.clone(), bytes }
-    }
-
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -219,13 +215,13 @@ impl Drop for Flushing {
     }
 }
 
-/// The bytes of a group, for as long as it is being stored.
-struct Settled {
+/// The bytes of a group, counted among what waits until its flush has ended, however it does.
+struct Held {
     shared: Arc<Shared>,
     bytes: usize,
 }
 
-impl Drop for Settled {
+impl Drop for Held {
     fn drop(&mut self) {
         self.shared.queue().bytes -= self.bytes;
     }
