@@ -36,8 +36,13 @@ enum State {
         /// How many calls have failed since the last that succeeded.
         in_a_row: u32,
     },
-    Open { until: Instant },
-    HalfOpen { under_way: u32, succeeded: u32 },
+    Open {
+        until: Instant,
+    },
+    HalfOpen {
+        under_way: u32,
+        succeeded: u32,
+    },
 }
 
 /// The state under which a call was admitted. What it tells counts only as long as that state lasts: a success from

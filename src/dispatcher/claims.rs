@@ -29,6 +29,9 @@ const SETTLING: Duration = Duration::from_millis(5);
 /// How often a chain is asked whether it rests no longer, at least.
 const REST_CHECK: Duration = Duration::from_secs(1);
 
+/// By when a statement has ended whose connection was lost, as a rule: what it held is free again or taken.
+const FIRST_TRY_ENDS: Duration = Duration::from_secs(1);
+
 /// By how much the clock may seem wrong before it is measured anew.
 const CLOCK_TOLERANCE: Duration = Duration::from_millis(500);
 
@@ -226,6 +229,9 @@ impl<'a> Claims<'a> {
         self.check_clock(claims.at, began.elapsed()).await;
         self.book.lock().note(&deal, &claims);
         self.has_backlog = claims.has_rest();
+        if claims.made_again {
+            self.agenda.look_within(FIRST_TRY_ENDS);
+        }
         let found = claims.lanes.iter().any(|lane| lane.found > 0);
         match found {
             true => self.agenda.found_something(),

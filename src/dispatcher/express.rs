@@ -17,7 +17,7 @@ use super::{
 use crate::{
     chain::{Chain, Counted, Readiness},
     config,
-    message::{Message, mime},
+    message::Message,
     outbox::{Claimed, LaneId, NewMessage, Opening, Openings, Wake},
 };
 
@@ -72,8 +72,7 @@ impl Gatekeeper {
         if !self.book.lock().lets_in(lane, new.send_at, OVERTAKES_AT_MOST) {
             return None;
         }
-        // Before base64 an attachment takes three bytes for four.
-        let share = self.contents.try_take(mime::encoded_size_estimate(&new.message.email) / 4 * 3)?;
+        let share = self.contents.try_take(new.message.email.content_bytes())?;
         let place = self.places.occupy(self.places.take(1).pop()?);
         let ticket = Ticket { place, expected: chain.expect(&provider), share };
         let deliveries = self.deliveries.clone();
