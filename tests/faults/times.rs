@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use super::gateway;
 use crate::support::{
     app::TestApp,
-    caller::{at, email_to, history},
+    caller::{at, email_to, history, until},
     setup::Setup,
 };
 
