@@ -1,6 +1,6 @@
 //! What `grpc.health.v1` is told: whether this process can do its part.
 //!
-//! Owns what follows from the database and the days; they are looked at by others.
+//! Owns what follows from the database, the days and the providers; they are looked at by others.
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -18,13 +18,16 @@ pub(super) struct Signs {
     pub(super) database: watch::Receiver<bool>,
     /// Which days have their tables.
     pub(super) days: watch::Receiver<DaysMade>,
+    /// Whether there is a provider of each chain that would be asked now.
+    pub(super) providers: watch::Receiver<bool>,
 }
 
 impl Signs {
     fn standing(&mut self) -> Standing {
         let days = *self.days.borrow_and_update();
         let database = *self.database.borrow_and_update();
-        Standing { database, days: days.is_enough, days_ahead: days.ahead >= FEW_DAYS }
+        let providers = *self.providers.borrow_and_update();
+        Standing { database, days: days.is_enough, days_ahead: days.ahead >= FEW_DAYS, providers }
     }
 }
 
@@ -35,6 +38,7 @@ pub(super) async fn follow(mut signs: Signs, readiness: Readiness, stop: Cancell
         tokio::select! {
             changed = signs.database.changed() => if changed.is_err() { return },
             changed = signs.days.changed() => if changed.is_err() { return },
+            changed = signs.providers.changed() => if changed.is_err() { return },
             () = stop.cancelled() => return,
         }
     }

@@ -16,7 +16,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::window::Window;
-use crate::{config, health::Circuit};
+use crate::{
+    config,
+    health::{Circuit, Opened},
+};
 
 /// A circuit breaker.
 #[derive(Debug)]
@@ -30,9 +33,18 @@ pub(super) struct Breaker {
 
 #[derive(Debug)]
 enum State {
-    Closed { window: Window },
-    Open { until: Instant },
-    HalfOpen { under_way: u32, succeeded: u32 },
+    Closed {
+        window: Window,
+    },
+    Open {
+        until: Instant,
+    },
+    /// Since that time, whether or not anybody called then.
+    HalfOpen {
+        since: Instant,
+        under_way: u32,
+        succeeded: u32,
+    },
 }
 
 /// The state under which a call was admitted. What it tells counts only as long as that state lasts: a success from
@@ -70,6 +82,11 @@ impl Breaker {
         Self { settings, state: State::Closed { window }, epoch: Epoch(0), reopened: 0 }
     }
 
+    /// Changes with its state.
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
     /// Its state. One whose time has passed is half-open, whether or not somebody has called since.
     pub(super) fn circuit(&self, now: Instant) -> Circuit {
         match self.state {
@@ -93,15 +110,15 @@ impl Breaker {
         match self.state {
             State::Closed { .. } => None,
             State::Open { .. } => Some(self.probes()),
-            State::HalfOpen { under_way, succeeded } => Some(self.probes().saturating_sub(under_way + succeeded)),
+            State::HalfOpen { under_way, succeeded, .. } => Some(self.probes().saturating_sub(under_way + succeeded)),
         }
     }
 
     /// Admits a call. Its end has to be told by [`Breaker::end`], or a probe would stay under way.
     pub(super) fn begin(&mut self, now: Instant) -> Result<Epoch, Refusal> {
         self.admits(now)?;
-        if let State::Open { .. } = self.state {
-            self.enter(State::HalfOpen { under_way: 0, succeeded: 0 });
+        if let State::Open { until } = self.state {
+            self.enter(State::HalfOpen { since: until, under_way: 0, succeeded: 0 });
         }
         if let State::HalfOpen { under_way, .. } = &mut self.state {
             *under_way += 1;
@@ -124,7 +141,7 @@ impl Breaker {
                     self.open(retry_after, now);
                 }
             }
-            State::HalfOpen { under_way, succeeded } => {
+            State::HalfOpen { under_way, succeeded, .. } => {
                 *under_way = under_way.saturating_sub(1);
                 match ending {
                     Ending::Neutral => {}
@@ -141,6 +158,37 @@ impl Breaker {
                 }
             }
             State::Closed { .. } | State::Open { .. } => {}
+        }
+    }
+
+    /// What others should know of it; `None` if it is closed.
+    pub(super) fn known(&self) -> Option<Opened<Instant>> {
+        match self.state {
+            State::Closed { .. } => None,
+            State::Open { until } | State::HalfOpen { since: until, .. } => {
+                Some(Opened { until, reopened: self.reopened })
+            }
+        }
+    }
+
+    /// Takes notice of what another process found out. Its word counts for whoever knows no better: where calls of our
+    /// own do well it may be that process's network that is down.
+    pub(super) fn learn(&mut self, theirs: Option<Opened<Instant>>, now: Instant) {
+        match (&mut self.state, theirs) {
+            (State::Closed { window }, Some(_)) if has_done_well(window.totals(now)) => {}
+            (State::HalfOpen { succeeded: 1.., .. }, _) => {}
+            (State::HalfOpen { .. }, Some(theirs)) if theirs.until <= now => {}
+            (State::Closed { .. } | State::HalfOpen { .. }, Some(theirs)) => {
+                self.reopened = theirs.reopened;
+                self.enter(State::Open { until: theirs.until });
+            }
+            (State::Open { until }, Some(theirs)) => {
+                *until = theirs.until.max(*until);
+                self.reopened = self.reopened.max(theirs.reopened);
+            }
+            // A reason to try it, not to trust it.
+            (State::Open { until }, None) => *until = now.min(*until),
+            (State::Closed { .. } | State::HalfOpen { .. }, None) => {}
         }
     }
 
@@ -170,6 +218,10 @@ impl Breaker {
     fn probes(&self) -> u32 {
         self.settings.probes.max(1)
     }
+}
+
+fn has_done_well((calls, failures): (u32, u32)) -> bool {
+    calls > failures
 }
 
 fn is_too_much((calls, failures): (u32, u32), settings: &config::Breaker) -> bool {

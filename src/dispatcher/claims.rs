@@ -17,7 +17,10 @@ use super::{
     rooms::Rooms,
     send::{Job, Sender},
 };
-use crate::outbox::{ClaimRequest, Claims as Claimed, News, OutboxError};
+use crate::{
+    message::Priority,
+    outbox::{ClaimRequest, Claims as Claimed, News, OutboxError},
+};
 
 /// While there is more to do than places, a claim waits this long for a quarter of its size to be free: one for each
 /// message that ends would cost a statement each.
@@ -304,7 +307,8 @@ impl<'a> Claims<'a> {
 
     /// Waits until then, or until there is news, or a place for what waits.
     async fn rest(&self, until: Instant, stop: &CancellationToken) {
-        let waits_for_place = self.book.lock().is_waiting(&self.rooms().open, self.now());
+        // Also in chains that rest: a provider that is only tried out has a place again as soon as that went well.
+        let waits_for_place = self.book.lock().is_waiting(&self.dispatcher.chains, self.now());
         // What seemed to be due and was not is looked at again in a moment.
         let was_not_there = waits_for_place && self.quiet_until > Instant::now();
         let until = if was_not_there { until.min(self.quiet_until) } else { until };
@@ -333,11 +337,15 @@ impl<'a> Claims<'a> {
 
     /// Sends each of the messages in a task of its own, so that a slow one holds up no other.
     fn spawn(&self, claimed: Claimed, places: Vec<FreePlace>) {
+        let priorities = self.book.lock().priorities(claimed.messages.iter().map(|message| message.lane));
         let jobs: Vec<Job> = claimed
             .messages
             .into_iter()
             .zip(places)
-            .map(|(message, place)| self.sender.job(message, self.places.occupy(place)))
+            .map(|(message, place)| {
+                let priority = priorities.get(&message.lane).copied().unwrap_or(Priority::Normal);
+                self.sender.job(message, priority, self.places.occupy(place))
+            })
             .collect();
         if !jobs.is_empty() {
             let sender = self.sender.clone();

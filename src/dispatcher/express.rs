@@ -61,14 +61,15 @@ impl Gatekeeper {
             return None;
         }
         let chain = self.chains.get(&new.chain)?;
-        let Readiness::Ready { provider, places: 1.., .. } = chain.readiness() else { return None };
+        // While a provider is tried out it is the claim that chooses with what.
+        let Readiness::Ready { provider, places: 1.., trials: 0, .. } = chain.readiness() else { return None };
         if !self.book.lock().is_empty(lane, new.send_at) {
             return None;
         }
         // Before base64 an attachment takes three bytes for four.
         let share = self.contents.try_take(mime::encoded_size_estimate(&new.message.email) / 4 * 3)?;
         let place = self.places.occupy(self.places.take(1).pop()?);
-        let ticket = Ticket { place, expected: chain.expect(&provider), share };
+        let ticket = Ticket { place, expected: chain.expect(&provider, new.message.priority), share };
         let deliveries = self.deliveries.clone();
         Some(Opening::new(provider, move |claimed, message| {
             let delivery = Delivery { claimed, message, ticket };

@@ -208,3 +208,63 @@ fn no_setting_makes_it_stay_open_for_ever_or_panic() {
     tried.call(Ending::Success);
     assert_eq!(tried.circuit(), Circuit::Closed);
 }
+
+fn opened(tried: &Tried, seconds: u64) -> Option<Opened<Instant>> {
+    Some(Opened { until: tried.now + Duration::from_secs(seconds), reopened: 2 })
+}
+
+#[test]
+fn another_process_that_found_it_down_is_believed_by_who_knows_no_better() {
+    for calls in ["", "FFF", "S"] {
+        let mut tried = Tried::new(breaker_settings());
+        for call in calls.chars() {
+            tried.call(if call == 'S' { Ending::Success } else { FAILURE });
+        }
+        let theirs = opened(&tried, 40);
+        tried.breaker.learn(theirs, tried.now);
+        let expected = if calls == "S" { Circuit::Closed } else { Circuit::Open };
+        assert_eq!(tried.circuit(), expected, "{calls}");
+        if expected == Circuit::Open {
+            assert_eq!((tried.open_for(), tried.breaker.known()), (40, theirs));
+            tried.pass(40);
+            tried.call(FAILURE);
+            assert_eq!(tried.open_for(), 60, "it goes on where the other was");
+        }
+    }
+}
+
+#[test]
+fn a_circuit_that_was_open_for_others_is_tried_before_it_is_trusted() {
+    let mut tried = Tried::new(breaker_settings());
+    tried.pass(100);
+    let theirs = Opened { until: tried.now - Duration::from_secs(5), reopened: 0 };
+    tried.breaker.learn(Some(theirs), tried.now);
+    assert_eq!((tried.circuit(), tried.breaker.probe_room()), (Circuit::HalfOpen, Some(2)));
+}
+
+#[test]
+fn a_circuit_that_closed_for_others_is_tried_at_once_and_not_trusted() {
+    let mut tried = Tried::new(breaker_settings());
+    tried.trip();
+    tried.breaker.learn(None, tried.now);
+    assert_eq!((tried.circuit(), tried.breaker.probe_room()), (Circuit::HalfOpen, Some(2)));
+    tried.call(FAILURE);
+    assert_eq!(tried.circuit(), Circuit::Open);
+}
+
+#[test]
+fn the_longer_time_counts_and_probes_that_do_well_are_not_called_off() {
+    let mut tried = Tried::new(breaker_settings());
+    tried.trip();
+    let (shorter, longer) = (opened(&tried, 5), opened(&tried, 50));
+    tried.breaker.learn(shorter, tried.now);
+    assert_eq!(tried.open_for(), 10);
+    tried.breaker.learn(longer, tried.now);
+    assert_eq!(tried.open_for(), 50);
+
+    tried.pass(50);
+    tried.call(Ending::Success);
+    tried.breaker.learn(opened(&tried, 50), tried.now);
+    tried.call(Ending::Success);
+    assert_eq!((tried.circuit(), tried.breaker.known()), (Circuit::Closed, None));
+}
