@@ -275,7 +275,7 @@ async fn no_more_is_claimed_than_the_rate_lets_through_in_a_while() {
     assert_eq!(places(&rig), 5);
 }
 
-/// Sends a message of that priority, which was claimed for the provider together with the others.
+/// Sends a message of that priority.
 async fn send_of(rig: &Rig, priority: Priority) -> Round {
     let mut message = message(1);
     message.priority = priority;
@@ -296,15 +296,14 @@ async fn of_what_was_claimed_together_the_least_tries_out_a_provider() {
         trip(&rig).await;
         advance(Duration::from_secs(10)).await;
         rig.mock("a").will(vec![takes(1); 3]);
-        let mut claimed: Vec<_> =
-            priorities.iter().map(|priority| rig.chain.expect(&ProviderName::new("a"), *priority)).collect();
-        let mut sends = Vec::new();
-        for priority in priorities {
-            drop(claimed.remove(0));
-            let mut send = Box::pin(send_of(&rig, priority));
-            assert!(poll!(&mut send).is_pending() || rig.mock("b").calls() > 0);
-            sends.push(send);
-        }
+        let claimed = priorities.map(|priority| (priority, rig.chain.expect(&ProviderName::new("a"), priority)));
+        let sends = claimed.into_iter().map(|(priority, expected)| {
+            let rig = &rig;
+            async move {
+                drop(expected);
+                send_of(rig, priority).await
+            }
+        });
         let taken: String = join_all(sends).await.iter().map(|round| round.attempts[0].provider.as_str()).collect();
         assert_eq!(taken, expected, "{why}");
     }
