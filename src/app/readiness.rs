@@ -2,6 +2,8 @@
 //!
 //! Owns what follows from the database, the days and the providers; they are looked at by others.
 
+use std::future::pending;
+
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +33,13 @@ impl Signs {
     }
 }
 
+/// Waits for the next change, if there is to be one: in a process that does not send nobody looks at providers.
+async fn change(providers: &mut watch::Receiver<bool>) {
+    if providers.changed().await.is_err() {
+        pending::<()>().await;
+    }
+}
+
 /// Says how it stands, until the service stops.
 pub(super) async fn follow(mut signs: Signs, readiness: Readiness, stop: CancellationToken) {
     loop {
@@ -38,7 +47,7 @@ pub(super) async fn follow(mut signs: Signs, readiness: Readiness, stop: Cancell
         tokio::select! {
             changed = signs.database.changed() => if changed.is_err() { return },
             changed = signs.days.changed() => if changed.is_err() { return },
-            changed = signs.providers.changed() => if changed.is_err() { return },
+            () = change(&mut signs.providers) => {}
             () = stop.cancelled() => return,
         }
     }

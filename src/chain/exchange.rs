@@ -3,19 +3,16 @@
 //! Owns the change from this process's moments to the database's times and back. What follows from another's word is
 //! the gate's to say; how it is brought to others is not its matter.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use super::Links;
+use super::{Links, rotation::WORTH_TELLING};
 use crate::{
     delivery::ProviderName,
     health::{Findings, Share, SharedState},
 };
-
-/// A rest that is over so soon is none that others would hear of in time.
-const WORTH_TELLING: Duration = Duration::from_secs(2);
 
 impl Links {
     /// Keeps from now on to these shares of the accounts; an account that is not named is this process's own.

@@ -16,6 +16,9 @@ use crate::health::{Known, Reason, Rest};
 /// How long to wait for the end of a probe that is under way before asking again.
 pub(super) const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// A rest that is over so soon is none that others would hear of in time.
+pub(super) const WORTH_TELLING: Duration = Duration::from_secs(2);
+
 /// What keeps a provider out of rotation, if anything.
 #[derive(Debug, Default)]
 pub(super) struct Rotation {
@@ -204,12 +207,14 @@ impl Rotation {
         }
     }
 
-    /// Takes notice of what others found out. Of a rest it was the provider who said for how long. But what is not set up
+    /// Takes notice of what others found out. Of a rest it was the provider who said for how long, and only an operator
+    /// takes it back. But what is not set up
     /// for them may be for us, with other credentials or since a minute ago: it is tried, by one call at a time.
     pub(super) fn learn(&mut self, theirs: Known<Instant>, spread: Duration, now: Instant) {
         let before = self.revision;
-        if let Some(rest) = theirs.rest {
-            self.rest(rest.reason, rest.until, spread, now);
+        match theirs.rest {
+            Some(rest) => self.rest(rest.reason, rest.until, spread, now),
+            None => self.rest = self.rest.take().filter(|rest| rest.until <= now + WORTH_TELLING),
         }
         learn_probation(&mut self.account, theirs.misconfigured_until.is_some(), now);
         for (_, probation) in self.domains.iter_mut().filter(|(domain, _)| !theirs.domains.contains_key(*domain)) {

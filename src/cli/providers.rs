@@ -39,7 +39,7 @@ enum Action {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ModeWord {
-    /// In rotation.
+    /// In rotation, and tried at once whatever it was left out for.
     On,
     /// Not asked at all. What it has begun is finished.
     Off,

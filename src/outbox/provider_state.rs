@@ -94,7 +94,8 @@ impl Outbox {
         row.map(read).transpose()
     }
 
-    /// Sets what an operator wants of a provider; gives what is known of it, or nothing where no process sends through it.
+    /// Sets what an operator wants of a provider. Where it is to be in rotation, what is known against it is forgotten: he
+    /// may have repaired it. Gives what is known of it, or nothing where no process sends through it.
     /// One statement.
     pub async fn set_provider_mode(
         &self,
@@ -107,6 +108,11 @@ impl Outbox {
                 r#"
                 update provider_state
                 set mode = $2,
+                    open_until = case when $2 = 'on' then null else open_until end,
+                    resting_until = case when $2 = 'on' then null else resting_until end,
+                    resting_reason = case when $2 = 'on' then null else resting_reason end,
+                    misconfigured_until = case when $2 = 'on' then null else misconfigured_until end,
+                    domains = case when $2 = 'on' then '{}' else domains end,
                     version = version + 1,
                     changed_at = now()
                 where provider = $1

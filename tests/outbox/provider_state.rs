@@ -101,6 +101,23 @@ async fn an_operators_word_stays_whatever_is_found_out_and_whoever_is_restarted(
 }
 
 #[tokio::test]
+async fn what_an_operator_puts_back_is_tried_anew() {
+    let db = Database::new().await;
+    is_there(&db.outbox, &["gateway"]).await;
+    let known = Known {
+        circuit: Some(Opened { until: later(10), reopened: 3 }),
+        rest: Some(Rest { reason: Reason::Throttled, until: later(20) }),
+        misconfigured_until: Some(later(30)),
+        domains: BTreeMap::from([("shop.example".to_owned(), later(40))]),
+    };
+    find_out(&db.outbox, Findings::between(&Known::default(), &known)).await;
+    for (mode, expected) in [(Mode::Off, known.clone()), (Mode::Drain, known), (Mode::On, Known::default())] {
+        let set = db.outbox.set_provider_mode(&ProviderName::new("gateway"), mode).await.unwrap();
+        assert_eq!(set.map(|state| state.known), Some(expected), "{mode:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_provider_that_no_process_has_any_more_is_not_spoken_of() {
     let db = Database::new().await;
     is_there(&db.outbox, &["gateway", "relay"]).await;

@@ -211,6 +211,17 @@ fn what_others_found_set_up_again_is_tried_at_once() {
 }
 
 #[test]
+fn a_rest_that_an_operator_took_back_is_over_and_one_too_short_to_be_told_of_is_not() {
+    let mut tried = Tried::new();
+    tried.call("a.example", rest(Reason::QuotaUsedUp, 300));
+    tried.rotation.learn(Known::default(), Duration::ZERO, tried.now);
+    assert_eq!((tried.wait("a.example"), tried.rotation.ramp_room()), (None, Some(1)));
+    tried.call("a.example", rest(Reason::Throttled, 2));
+    tried.rotation.learn(Known::default(), Duration::ZERO, tried.now);
+    assert_eq!(tried.wait("a.example"), Some((Reason::Throttled, 2)));
+}
+
+#[test]
 fn domains_that_nobody_tries_are_forgotten() {
     let mut tried = Tried::new();
     for n in 0..1000 {
