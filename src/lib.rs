@@ -26,9 +26,9 @@
 //! | [`delivery`] | status, outcome, retry policy, the transition function; pure | message |
 //! | [`telemetry`] | logs, traces and their context, metrics | message, delivery |
 //! | [`policy`] | what may be sent | message |
-//! | [`outbox`] | every SQL statement: accept, claim, settle, query, retention | message, delivery |
-//! | [`provider`] | the trait `Provider`, capabilities, the registry, one file an adapter | message, delivery |
 //! | [`health`] | a snapshot of every provider's state, for those who ask | delivery |
+//! | [`outbox`] | every SQL statement: accept, claim, settle, query, retention | message, delivery, health |
+//! | [`provider`] | the trait `Provider`, capabilities, the registry, one file an adapter | message, delivery |
 //! | [`chain`] | admission, breaker, the layers round one provider, failover | provider, delivery, message, health |
 //! | [`dispatcher`] | claim, chain, next, settle; leases; drain | outbox, chain, delivery, message, health |
 //! | [`api`] | the gRPC services, protobuf from and to the domain, status codes | outbox, policy, delivery, message, health |

@@ -11,6 +11,7 @@ mod load;
 mod overview;
 mod plan;
 mod positions;
+mod provider_state;
 mod query;
 mod retention;
 mod retirement;

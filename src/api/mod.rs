@@ -9,6 +9,7 @@ mod email;
 mod fingerprint;
 mod from_proto;
 mod operator;
+mod providers;
 mod readiness;
 mod send;
 mod server;

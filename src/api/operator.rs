@@ -5,8 +5,9 @@
 
 use tonic::{Request, Response, Status};
 
-use super::{from_proto, status, to_proto};
+use super::{from_proto, providers, status, to_proto};
 use crate::{
+    delivery::ProviderName,
     outbox::{Outbox, Wake},
     proto::v1::{self as pb, operator_service_server::OperatorService},
 };
@@ -72,14 +73,26 @@ impl OperatorService for OperatorApi {
         &self,
         _: Request<pb::ListProvidersRequest>,
     ) -> Result<Response<pb::ListProvidersResponse>, Status> {
-        Err(status::call_not_implemented("ListProviders"))
+        let states = self.outbox.provider_states().await.map_err(|error| status::outbox(&error))?;
+        let now = self.outbox.clock().now();
+        let providers = states.iter().map(|state| providers::provider(state, now)).collect();
+        Ok(Response::new(pb::ListProvidersResponse { providers }))
     }
 
     async fn set_provider_mode(
         &self,
-        _: Request<pb::SetProviderModeRequest>,
+        request: Request<pb::SetProviderModeRequest>,
     ) -> Result<Response<pb::SetProviderModeResponse>, Status> {
-        Err(status::call_not_implemented("SetProviderMode"))
+        let pb::SetProviderModeRequest { provider, mode } = request.into_inner();
+        let mode = providers::read_mode(mode)?;
+        let set = self.outbox.set_provider_mode(&ProviderName::new(&provider), mode).await;
+        let Some(state) = set.map_err(|error| status::outbox(&error))? else {
+            return Err(status::invalid_field("provider", "is one through which no process sends"));
+        };
+        tracing::info!(provider, mode = mode.as_str(), "a provider's mode was set");
+        self.wake.providers_changed();
+        let provider = providers::provider(&state, self.outbox.clock().now());
+        Ok(Response::new(pb::SetProviderModeResponse { provider: Some(provider) }))
     }
 
     async fn set_lane_mode(

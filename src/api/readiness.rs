@@ -1,6 +1,7 @@
 //! What `grpc.health.v1` answers: whether this process takes calls.
 //!
-//! Owns the answer for the process and for its services; does not find out whether the database or a provider is well.
+//! Owns the answer for the process, for its services and for what is worth a warning; does not find out whether the
+//! database or a provider is well.
 
 use tonic::server::NamedService as _;
 use tonic_health::{
@@ -19,6 +20,9 @@ const OPERATOR: &str = OperatorServiceServer::<OperatorApi>::NAME;
 /// No service but a warning: NOT_SERVING while everything works, but not for long if nobody looks.
 const DAYS_AHEAD: &str = "postrider.outbox.days_ahead";
 
+/// Another: NOT_SERVING while no provider of a chain is asked, so that what is accepted only waits.
+const PROVIDERS: &str = "postrider.providers";
+
 /// How it stands with what a process needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
@@ -28,6 +32,8 @@ pub struct Standing {
     pub days: bool,
     /// There are tables for the days to come.
     pub days_ahead: bool,
+    /// What is accepted now is sent, as far as the providers go.
+    pub providers: bool,
 }
 
 /// The switch behind `grpc.health.v1`. Clones switch the same answer.
@@ -45,21 +51,22 @@ impl Readiness {
 
     /// From now on the answer is SERVING.
     pub async fn set_serving(&self) {
-        self.set(Standing { database: true, days: true, days_ahead: true }).await;
+        self.set(Standing { database: true, days: true, days_ahead: true, providers: true }).await;
     }
 
     /// From now on the answer is NOT_SERVING: callers that look go elsewhere.
     pub async fn set_not_serving(&self) {
-        self.set(Standing { database: false, days: false, days_ahead: false }).await;
+        self.set(Standing { database: false, days: false, days_ahead: false, providers: false }).await;
     }
 
     /// From now on the answer is this: each name is SERVING if what it needs is there.
     pub async fn set(&self, standing: Standing) {
-        let Standing { database, days, days_ahead } = standing;
+        let Standing { database, days, days_ahead, providers } = standing;
         for name in self.names() {
             let is_serving = match name {
                 EMAIL => database && days,
                 DAYS_AHEAD => days_ahead,
+                PROVIDERS => providers,
                 _ => database,
             };
             let status = if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing };
@@ -81,6 +88,6 @@ impl Readiness {
 
     fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         let answers_calls = self.answers_calls;
-        [PROCESS, DAYS_AHEAD, EMAIL, OPERATOR].into_iter().take(if answers_calls { 4 } else { 2 })
+        [PROCESS, DAYS_AHEAD, PROVIDERS, EMAIL, OPERATOR].into_iter().take(if answers_calls { 5 } else { 3 })
     }
 }

@@ -179,7 +179,8 @@ fn name(provider: ProviderName) -> String {
     provider.as_str().to_owned()
 }
 
-fn timestamp(time: OffsetDateTime) -> Timestamp {
+/// A time of the contract.
+pub(super) fn timestamp(time: OffsetDateTime) -> Timestamp {
     // Nanoseconds of a second are under 1,000,000,000, which an i32 holds.
     Timestamp { seconds: time.unix_timestamp(), nanos: i32::try_from(time.nanosecond()).unwrap_or_default() }
 }

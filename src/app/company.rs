@@ -1,19 +1,27 @@
-//! The other processes of the outbox: this one says that it is there, tells what it accepted, and listens.
+//! The other processes of the outbox: this one says that it is there, tells what it accepted and found out, and listens.
 //!
 //! Owns when that is done and that it goes on whatever fails; nothing depends on its success.
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::accounts::Accounts;
 use crate::outbox::{Outbox, OutboxError, Presence, Wake};
 
 /// How often a process says that it is there: twice before it is taken for gone.
 const PRESENT_EVERY: Duration = Duration::from_secs(12);
 
-/// How many times as rarely it is looked for messages that nobody would send.
-const ADOPT_EVERY: u64 = 4;
+/// How long until it is said again where that failed.
+const PRESENT_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often it is looked for messages that nobody would send.
+const ADOPT_EVERY: Duration = Duration::from_secs(4 * PRESENT_EVERY.as_secs());
+
+/// How often a process that sends, and cannot be told, reads what is known of providers. One that does not send has no
+/// need to.
+const READ_EVERY: Duration = Duration::from_secs(2);
 
 /// Others are told no more often than this: what is accepted meanwhile is told together.
 const TELL_EVERY: Duration = Duration::from_millis(10);
@@ -30,16 +38,28 @@ pub(super) struct Company {
     pub(super) outbox: Outbox,
     pub(super) wake: Wake,
     pub(super) presence: Presence,
-    /// Whether it takes what is accepted elsewhere.
-    pub(super) sends: bool,
+    /// What it shares with them, where it sends: then it takes what is accepted elsewhere.
+    pub(super) accounts: Option<Accounts>,
     /// Whether it sees to messages that nobody would send.
     pub(super) maintains: bool,
 }
 
 impl Company {
+    /// Says for the first time that it is there, and takes in what others know. Before anything is claimed: what they
+    /// know to be down is not asked.
+    pub(super) async fn arrive(&self) {
+        self.be_present().await;
+        self.wake.company_changed();
+    }
+
     /// Works until told to stop; then takes its leave.
     pub(super) async fn keep(self, stop: CancellationToken) {
-        let work = async { tokio::join!(self.be_present(), self.tell(), self.listen()) };
+        let accounts = async {
+            if let Some(accounts) = &self.accounts {
+                accounts.keep().await;
+            }
+        };
+        let work = async { tokio::join!(self.stay_present(), self.tell(), self.listen(), accounts) };
         tokio::select! {
             _ = work => {}
             () = stop.cancelled() => {}
@@ -49,23 +69,63 @@ impl Company {
     }
 
     async fn leave(&self) {
-        // What was accepted last is told as well.
-        if self.wake.others() > 0 {
-            note("tell other processes", self.outbox.tell_others(&self.wake).await);
+        if let Some(accounts) = &self.accounts {
+            accounts.tell().await;
         }
         note("take leave", self.outbox.say_gone(&self.presence).await);
+        // What was accepted last is told as well.
+        if self.wake.others() > 0 {
+            self.wake.company_changed();
+            note("tell other processes", self.outbox.tell_others(&self.wake).await);
+        }
     }
 
-    async fn be_present(&self) {
-        for turn in 0u64.. {
-            if let Some(others) = note("say that it is there", self.outbox.say_present(&self.presence).await) {
-                self.wake.set_others(others);
-            }
-            // By then whoever has just started has said which chains it has.
-            if self.maintains && turn % ADOPT_EVERY == 1 {
+    /// Says that it is there, and goes by who else is. Whether it could.
+    async fn be_present(&self) -> bool {
+        let Some(company) = note("say that it is there", self.outbox.say_present(&self.presence).await) else {
+            return false;
+        };
+        self.wake.set_others(company.others);
+        match &self.accounts {
+            Some(accounts) => note("read what is known of providers", accounts.go_by(&company).await).is_some(),
+            None => true,
+        }
+    }
+
+    async fn stay_present(&self) {
+        let mut pause = PRESENT_EVERY;
+        // By then whoever has just started has said which chains it has.
+        let mut adopt_at = Instant::now() + PRESENT_EVERY;
+        loop {
+            self.until_told(Instant::now() + pause).await;
+            pause = if self.be_present().await { PRESENT_EVERY } else { PRESENT_AGAIN };
+            if self.maintains && adopt_at <= Instant::now() {
+                adopt_at = Instant::now() + ADOPT_EVERY;
                 self.adopt().await;
             }
-            sleep(PRESENT_EVERY).await;
+        }
+    }
+
+    /// Waits until then, or until somebody says that he came or went. What is told of providers meanwhile is read.
+    async fn until_told(&self, until: Instant) {
+        loop {
+            let cannot_be_told = self.accounts.is_some() && !self.wake.is_listening();
+            tokio::select! {
+                () = sleep_until(until) => return,
+                heard = self.wake.heard() => {
+                    if let (Some(accounts), true) = (&self.accounts, heard.providers) {
+                        note("read what is known of providers", accounts.read().await);
+                    }
+                    if heard.company {
+                        return;
+                    }
+                }
+                () = sleep(READ_EVERY), if cannot_be_told => {
+                    if let Some(accounts) = &self.accounts {
+                        note("read what is known of providers", accounts.read_if_sending().await);
+                    }
+                }
+            }
         }
     }
 
@@ -85,7 +145,7 @@ impl Company {
             self.wake.told_others().await;
             match self.wake.others() {
                 // A process that does not send cannot know that somebody has just begun to.
-                0 if self.sends => self.wake.forget_others(),
+                0 if self.accounts.is_some() => self.wake.forget_others(),
                 _ => _ = note("tell other processes", self.outbox.tell_others(&self.wake).await),
             }
             sleep(TELL_EVERY).await;
@@ -93,7 +153,7 @@ impl Company {
     }
 
     async fn listen(&self) {
-        if !self.sends {
+        if self.accounts.is_none() {
             return;
         }
         let mut pause = SHORTEST_PAUSE;

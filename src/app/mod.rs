@@ -1,12 +1,14 @@
 //! Puts Postrider together, and owns the order of start and stop.
 //!
-//! Start: database, days, providers, dispatcher, clean-up, and the API last, so that nothing is accepted before it can
+//! Start: database, providers and what others know of them, days, dispatcher, clean-up, and the API last, so that nothing is accepted before it can
 //! be sent; of these what the roles of the process ask for. Stop: not serving, no new claims, sends under way finish,
 //! calls under way finish, outcomes are written. Decides nothing about messages.
 
+mod accounts;
 mod circuit;
 mod company;
 mod maintenance;
+mod outlook;
 mod providers;
 mod pulse;
 mod readiness;
@@ -20,6 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     api::{Api, Backend},
+    chain::Links,
     config::{self, Role, Settings},
     delivery::RetryPolicy,
     dispatcher::{Dispatcher, Express},
@@ -29,6 +32,7 @@ use crate::{
     telemetry::OutboxGauges,
 };
 
+use accounts::Accounts;
 use company::Company;
 use maintenance::Maintenance;
 use readiness::Signs;
@@ -126,13 +130,20 @@ impl App {
             board: Board::default(),
             wake: Wake::new(outbox.clock().clone()),
             database: watch::Sender::new(true),
+            providers: watch::Sender::new(true),
         };
         let stop = CancellationToken::new();
         let [stop_sending, stop_maintenance, stop_serving, take_leave] = std::array::from_fn(|_| stop.child_token());
-        let (openings, sending) = parts.sending(&stop_sending)?;
+        let Sending { openings, links, sending } = parts.sending(&stop_sending)?;
+        let company = parts.company(links);
+        company.arrive().await;
         let maintenance = parts.maintenance();
         maintenance.see_to_days().await;
-        let signs = Signs { database: parts.database.subscribe(), days: maintenance.days.subscribe() };
+        let signs = Signs {
+            database: parts.database.subscribe(),
+            days: maintenance.days.subscribe(),
+            providers: parts.providers.subscribe(),
+        };
         let api = parts.api(openings);
         let readiness = readiness::follow(signs, api.readiness(), stop_serving.clone());
         let api = serve(api, listener, settings.server.clone(), stop_serving.clone());
@@ -142,7 +153,7 @@ impl App {
             sending: spawn(sending, &failed),
             maintenance: spawn(maintenance.run(stop_maintenance.clone()), &failed),
             api: spawn(while_it_runs(api, readiness), &failed),
-            company: spawn(parts.company().keep(take_leave.clone()), &failed),
+            company: spawn(company.keep(take_leave.clone()), &failed),
             board: parts.board.clone(),
             outbox,
             failed,
@@ -206,6 +217,16 @@ struct Parts<'a> {
     wake: Wake,
     /// Whether the database is there, as whoever asks it most often has found.
     database: watch::Sender<bool>,
+    /// Whether there is a provider of each chain that would be asked now.
+    providers: watch::Sender<bool>,
+}
+
+/// What sends, with the openings that it has for what is accepted here, and its providers; in a process that does not,
+/// what sees whether the database is there.
+struct Sending {
+    openings: Option<Openings>,
+    links: Option<Links>,
+    sending: BoxFuture<'static, ()>,
 }
 
 impl Parts<'_> {
@@ -213,14 +234,13 @@ impl Parts<'_> {
         self.settings.process.roles.has(role)
     }
 
-    /// What sends, with the openings that it has for what is accepted here; in a process that does not, what sees whether
-    /// the database is there.
-    fn sending(&self, stop: &CancellationToken) -> Result<(Option<Openings>, BoxFuture<'static, ()>), StartError> {
+    fn sending(&self, stop: &CancellationToken) -> Result<Sending, StartError> {
         if !self.has(Role::Dispatch) {
             let pulse = pulse::run(self.outbox.clone(), self.database.clone(), stop.clone());
-            return Ok((None, pulse.boxed()));
+            return Ok(Sending { openings: None, links: None, sending: pulse.boxed() });
         }
-        let chains = providers::build_chains(self.settings, &self.board, self.outbox.clock())?;
+        let (links, chains) = providers::build_chains(self.settings, &self.board, self.outbox.clock())?;
+        let outlook = outlook::watch(chains.clone(), self.providers.clone());
         let (openings, express) = Express::new(&self.settings.dispatch, &chains, &self.wake, stop.clone());
         let dispatcher = Dispatcher {
             outbox: self.outbox.clone(),
@@ -230,17 +250,25 @@ impl Parts<'_> {
             wake: self.wake.clone(),
             database: self.database.clone(),
         };
-        Ok((Some(openings), dispatcher.run(express, stop.clone()).boxed()))
+        let sending = while_it_runs(dispatcher.run(express, stop.clone()), outlook).boxed();
+        Ok(Sending { openings: Some(openings), links: Some(links), sending })
     }
 
-    fn company(&self) -> Company {
-        let roles = &self.settings.process.roles;
-        let chains = if self.has(Role::Dispatch) { self.settings.chains.keys().cloned().collect() } else { Vec::new() };
+    /// Its dealings with others: with these providers, where it sends.
+    fn company(&self, links: Option<Links>) -> Company {
+        let Settings { chains, providers, process, .. } = self.settings;
+        let presence = match links {
+            Some(_) => {
+                let kinds = providers.iter().map(|(name, provider)| (name.clone(), provider.kind.as_str().to_owned()));
+                Presence::new(&process.roles, chains.keys().cloned()).with_providers(kinds)
+            }
+            None => Presence::new(&process.roles, []),
+        };
         Company {
             outbox: self.outbox.clone(),
             wake: self.wake.clone(),
-            presence: Presence::new(roles, chains),
-            sends: self.has(Role::Dispatch),
+            presence,
+            accounts: links.map(|links| Accounts::new(self.outbox.clone(), self.wake.clone(), links)),
             maintains: self.has(Role::Maintain),
         }
     }

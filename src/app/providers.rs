@@ -30,19 +30,17 @@ pub(super) fn build_chains(
     settings: &Settings,
     board: &Board,
     clock: &Clock,
-) -> Result<BTreeMap<String, Chain>, ProviderError> {
+) -> Result<(Links, BTreeMap<String, Chain>), ProviderError> {
     let adapters = settings
         .providers
         .iter()
         .map(|(name, provider)| Ok((registry::build(name, provider)?, provider.clone())))
         .collect::<Result<Vec<_>, BuildError>>()?;
     let links = Links::new(adapters, board, clock);
-    settings
-        .chains
-        .iter()
-        .map(|(name, providers)| {
-            let providers: Vec<ProviderName> = providers.iter().map(|provider| ProviderName::new(provider)).collect();
-            Ok((name.clone(), Chain::new(name, &providers, &links)?))
-        })
-        .collect()
+    let chain = |(name, providers): (&String, &Vec<String>)| {
+        let providers: Vec<ProviderName> = providers.iter().map(|provider| ProviderName::new(provider)).collect();
+        Ok((name.clone(), Chain::new(name, &providers, &links)?))
+    };
+    let chains = settings.chains.iter().map(chain).collect::<Result<_, ProviderError>>()?;
+    Ok((links, chains))
 }

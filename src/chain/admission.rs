@@ -1,29 +1,52 @@
 //! Admission to one provider: yes with the permits of one call, or wait, with a reason and a time.
 //!
-//! Owns the order in which the permits are taken. It is done before the message is touched, and nothing of the message
-//! but its sender domain matters to it.
+//! Owns the order in which the permits are taken, and how many calls are on their way. It is done before the message is
+//! touched, and nothing of the message but what an [`Applicant`] tells matters to it.
 //!
-//! A provider that is not well is not waited for: the message goes on to the next. Our own limits are: that this
-//! process has handed a provider as many messages as the settings allow says nothing against the provider, and mail
-//! that turned to the next one for it would surprise whoever set the limit. The round waits, until its deadline.
+//! A provider that is not well is not waited for: the message goes on to the next. Our own limits are: that we have
+//! handed a provider as many messages as the settings allow says nothing against the provider, and mail that turned to
+//! the next one for it would surprise whoever set the limit. The round waits, until its deadline.
 
 use std::{
-    future::{Future, pending},
+    future::Future,
     pin::pin,
-    sync::Arc,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
 };
 
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     gate::{self, Gate},
     rate_limit::{self, RateLimit},
-    room::Count,
+    room::{Count, Expected},
+    slots::{Slot, Slots},
 };
-use crate::{config, health::Reason};
+use crate::{
+    config,
+    health::{Reason, Share},
+    message::Priority,
+};
+
+/// For how long a provider is given work, where its rate is limited: what is more could be sent by another process.
+const AHEAD: Duration = Duration::from_secs(2);
+
+/// What matters of a message to admission.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Applicant<'a> {
+    /// The sender domain; `None`: one that is set up.
+    pub(super) domain: Option<&'a str>,
+    /// Its priority.
+    pub(super) priority: Priority,
+    /// Whether the provider was asked before, and is to be asked again before any other: it deferred the message or may
+    /// have it.
+    pub(super) is_back: bool,
+}
+
+impl Applicant<'static> {
+    /// A message that comes for the first time, of a sender domain that is set up.
+    pub(super) const NEW: Self = Self { domain: None, priority: Priority::Normal, is_back: false };
+}
 
 /// A "not now".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,41 +65,67 @@ pub(super) struct Permits {
     /// Spent by the rate limit.
     pub(super) rate: rate_limit::Permit,
     /// Spent by the concurrency limit.
-    pub(super) slot: OwnedSemaphorePermit,
+    pub(super) slot: Slot,
 }
 
 /// Admission to one provider.
 pub(super) struct Admission {
     gate: Gate,
     rate: RateLimit,
-    slots: Arc<Semaphore>,
-    /// How many there are.
-    size: usize,
-    /// Calls that wait for one.
+    slots: Slots,
+    /// The limits of the account, for all processes.
+    concurrency: usize,
+    per_second: Option<u32>,
+    /// How many places of the account are this process's.
+    places: AtomicUsize,
+    /// Messages that were claimed for it and not offered yet.
+    expected: Expected,
+    /// Calls that wait for a slot.
     waiting: Count,
 }
 
 impl Admission {
     /// Admission through that gate, under the limits of the settings.
     pub(super) fn new(gate: Gate, settings: &config::Provider) -> Self {
-        let slots = settings.concurrency.clamp(1, Semaphore::MAX_PERMITS);
+        let concurrency = settings.concurrency.max(1);
         Self {
             gate,
             rate: RateLimit::new(settings.rate_per_second),
-            slots: Arc::new(Semaphore::new(slots)),
-            size: slots,
+            slots: Slots::new(concurrency),
+            concurrency,
+            per_second: settings.rate_per_second,
+            places: AtomicUsize::new(concurrency),
+            expected: Expected::default(),
             waiting: Count::default(),
         }
     }
 
-    /// How many calls there may be at once.
-    pub(super) fn slots(&self) -> usize {
-        self.size
+    /// Keeps from now on to that share of the account's limits. Where that is no place nothing is claimed for it any more,
+    /// and what has come nonetheless passes by one at a time.
+    pub(super) fn keep_to(&self, share: Share) {
+        let places = share.places(self.concurrency);
+        self.places.store(places, Ordering::Relaxed);
+        self.slots.resize(places);
+        if let Some(rate) = self.per_second {
+            self.rate.change(share.rate(f64::from(rate), self.concurrency));
+        }
     }
 
-    /// How many calls there are, those that wait for their turn included.
+    /// How many messages it has work for: twice as many as there may be at once, and no more than its rate allows for a
+    /// while.
+    pub(super) fn most(&self) -> usize {
+        let twice = self.places.load(Ordering::Relaxed) * 2;
+        self.rate.in_time(AHEAD).map_or(twice, |calls| twice.min(calls.max(1)))
+    }
+
+    /// How many messages it has: it is asked for them, they wait for their turn, or they are about to come.
     pub(super) fn load(&self) -> usize {
-        self.size.saturating_sub(self.slots.available_permits()) + self.waiting.get()
+        self.slots.taken() + self.waiting.get() + self.expected.all()
+    }
+
+    /// Messages that are about to come.
+    pub(super) fn expected(&self) -> &Expected {
+        &self.expected
     }
 
     /// The gate.
@@ -84,30 +133,22 @@ impl Admission {
         &self.gate
     }
 
-    /// Admits a call for that sender domain. Waits for our own limits until the deadline, and for nothing else.
+    /// Admits a call. Waits for our own limits until the deadline, and for nothing else.
     ///
     /// The gate's permit is taken last, so that what it said is fresh however long the limits took; while they take
     /// long it is asked again at each of its changes.
-    pub(super) async fn admit(&self, domain: &str, deadline: Instant) -> Result<Permits, Wait> {
+    pub(super) async fn admit(&self, applicant: Applicant<'_>, deadline: Instant) -> Result<Permits, Wait> {
         let waits = self.waiting.one();
-        let slot = self.slots.clone().acquire_owned();
-        let slot = async {
-            match slot.await {
-                Ok(slot) => slot,
-                // The semaphore is never closed.
-                Err(_) => pending().await,
-            }
-        };
-        let slot = self.while_admitted(domain, deadline, Reason::ConcurrencyLimit, slot).await?;
+        let slot = self.while_admitted(applicant, deadline, Reason::ConcurrencyLimit, self.slots.take()).await?;
         drop(waits);
-        let rate = self.while_admitted(domain, deadline, Reason::RateLimit, self.rate.turn()).await?;
-        let gate = self.gate.begin(domain)?;
+        let rate = self.while_admitted(applicant, deadline, Reason::RateLimit, self.rate.turn()).await?;
+        let gate = self.gate.begin(applicant, self.expected.below(applicant.priority))?;
         Ok(Permits { gate, rate, slot })
     }
 
     async fn while_admitted<T>(
         &self,
-        domain: &str,
+        applicant: Applicant<'_>,
         deadline: Instant,
         limit: Reason,
         turn: impl Future<Output = T>,
@@ -115,7 +156,7 @@ impl Admission {
         let mut changes = self.gate.changes();
         let mut turn = pin!(turn);
         loop {
-            self.gate.admits(Some(domain))?;
+            self.gate.admits(applicant)?;
             tokio::select! {
                 biased;
                 turn = &mut turn => return Ok(turn),

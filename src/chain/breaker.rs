@@ -12,12 +12,18 @@
 //!      └─────────────────────────────────────────────── half-open ────┘
 //! ```
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
 use super::window::Window;
-use crate::{config, health::Circuit};
+use crate::{
+    config,
+    health::{Circuit, Opened},
+};
+
+/// A call that failed sooner than this says nothing of those that are under way.
+const LONG: Duration = Duration::from_millis(500);
 
 /// A circuit breaker.
 #[derive(Debug)]
@@ -35,11 +41,15 @@ enum State {
         window: Window,
         /// How many calls have failed since the last that succeeded.
         in_a_row: u32,
+        /// The calls under way: how many began when.
+        under_way: BTreeMap<Instant, u32>,
     },
     Open {
         until: Instant,
     },
+    /// Since that time, whether or not anybody called then.
     HalfOpen {
+        since: Instant,
         under_way: u32,
         succeeded: u32,
     },
@@ -49,6 +59,13 @@ enum State {
 /// before the circuit opened must not close it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Epoch(u64);
+
+/// A call that was admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    epoch: Epoch,
+    began: Instant,
+}
 
 /// Why no call is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +97,11 @@ impl Breaker {
         Self { settings, state, epoch: Epoch(0), reopened: 0 }
     }
 
+    /// Changes with its state.
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
     /// Its state. One whose time has passed is half-open, whether or not somebody has called since.
     pub(super) fn circuit(&self, now: Instant) -> Circuit {
         match self.state {
@@ -103,46 +125,55 @@ impl Breaker {
         match self.state {
             State::Closed { .. } => None,
             State::Open { .. } => Some(self.probes()),
-            State::HalfOpen { under_way, succeeded } => Some(self.probes().saturating_sub(under_way + succeeded)),
+            State::HalfOpen { under_way, succeeded, .. } => Some(self.probes().saturating_sub(under_way + succeeded)),
         }
     }
 
     /// Admits a call. Its end has to be told by [`Breaker::end`], or a probe would stay under way.
-    pub(super) fn begin(&mut self, now: Instant) -> Result<Epoch, Refusal> {
+    pub(super) fn begin(&mut self, now: Instant) -> Result<Call, Refusal> {
         self.admits(now)?;
-        if let State::Open { .. } = self.state {
-            self.enter(State::HalfOpen { under_way: 0, succeeded: 0 });
+        if let State::Open { until } = self.state {
+            self.enter(State::HalfOpen { since: until, under_way: 0, succeeded: 0 });
         }
-        if let State::HalfOpen { under_way, .. } = &mut self.state {
-            *under_way += 1;
+        match &mut self.state {
+            State::Closed { under_way, .. } => *under_way.entry(now).or_insert(0) += 1,
+            State::HalfOpen { under_way, .. } => *under_way += 1,
+            State::Open { .. } => {}
         }
-        Ok(self.epoch)
+        Ok(Call { epoch: self.epoch, began: now })
     }
 
     /// Takes notice of how a call ended.
-    pub(super) fn end(&mut self, admitted: Epoch, ending: Ending, now: Instant) {
-        if admitted != self.epoch {
+    ///
+    /// One that failed after a long time speaks for those that have waited nearly as long: a provider that fell silent is
+    /// left when the first call has failed, and not when as many more have begun and failed too.
+    pub(super) fn end(&mut self, call: Call, ending: Ending, now: Instant) {
+        if call.epoch != self.epoch {
             return;
         }
         let probes = self.probes();
         match &mut self.state {
-            State::Closed { window, in_a_row } => match ending {
-                Ending::Neutral => {}
-                Ending::Success => {
-                    window.record(false, now);
-                    *in_a_row = 0;
-                }
-                Ending::Failure { retry_after } => {
-                    window.record(true, now);
-                    *in_a_row = in_a_row.saturating_add(1);
-                    if *in_a_row >= self.settings.consecutive_failures
-                        || is_too_much(window.totals(now), &self.settings)
-                    {
-                        self.open(retry_after, now);
+            State::Closed { window, in_a_row, under_way } => {
+                end_one(under_way, call.began);
+                match ending {
+                    Ending::Neutral => {}
+                    Ending::Success => {
+                        window.record(false, now);
+                        *in_a_row = 0;
+                    }
+                    Ending::Failure { retry_after } => {
+                        window.record(true, now);
+                        *in_a_row = in_a_row.saturating_add(1);
+                        let alike = waited_as_long(under_way, now - call.began, now);
+                        if in_a_row.saturating_add(alike) >= self.settings.consecutive_failures
+                            || is_too_much(window.totals(now), &self.settings)
+                        {
+                            self.open(retry_after, now);
+                        }
                     }
                 }
-            },
-            State::HalfOpen { under_way, succeeded } => {
+            }
+            State::HalfOpen { under_way, succeeded, .. } => {
                 *under_way = under_way.saturating_sub(1);
                 match ending {
                     Ending::Neutral => {}
@@ -159,6 +190,37 @@ impl Breaker {
                 }
             }
             State::Open { .. } => {}
+        }
+    }
+
+    /// What others should know of it; `None` if it is closed.
+    pub(super) fn known(&self) -> Option<Opened<Instant>> {
+        match self.state {
+            State::Closed { .. } => None,
+            State::Open { until } | State::HalfOpen { since: until, .. } => {
+                Some(Opened { until, reopened: self.reopened })
+            }
+        }
+    }
+
+    /// Takes notice of what another process found out. Its word counts for whoever knows no better: where calls of our
+    /// own do well it may be that process's network that is down.
+    pub(super) fn learn(&mut self, theirs: Option<Opened<Instant>>, now: Instant) {
+        match (&mut self.state, theirs) {
+            (State::Closed { window, in_a_row: 0, .. }, Some(_)) if has_done_well(window.totals(now)) => {}
+            (State::HalfOpen { succeeded: 1.., .. }, _) => {}
+            (State::HalfOpen { .. }, Some(theirs)) if theirs.until <= now => {}
+            (State::Closed { .. } | State::HalfOpen { .. }, Some(theirs)) => {
+                self.reopened = theirs.reopened;
+                self.enter(State::Open { until: theirs.until });
+            }
+            (State::Open { until }, Some(theirs)) => {
+                *until = theirs.until.max(*until);
+                self.reopened = self.reopened.max(theirs.reopened);
+            }
+            // A reason to try it, not to trust it.
+            (State::Open { until }, None) => *until = now.min(*until),
+            (State::Closed { .. } | State::HalfOpen { .. }, None) => {}
         }
     }
 
@@ -191,7 +253,29 @@ impl Breaker {
 }
 
 fn closed(settings: &config::Breaker, now: Instant) -> State {
-    State::Closed { window: Window::new(settings.window, now), in_a_row: 0 }
+    State::Closed { window: Window::new(settings.window, now), in_a_row: 0, under_way: BTreeMap::new() }
+}
+
+fn end_one(under_way: &mut BTreeMap<Instant, u32>, began: Instant) {
+    if let Some(count) = under_way.get_mut(&began) {
+        *count -= 1;
+        if *count == 0 {
+            under_way.remove(&began);
+        }
+    }
+}
+
+/// How many of the calls under way have taken three quarters of that time or more.
+fn waited_as_long(under_way: &BTreeMap<Instant, u32>, took: Duration, now: Instant) -> u32 {
+    if took < LONG {
+        return 0;
+    }
+    let latest = now - took / 4 * 3;
+    under_way.range(..=latest).map(|(_, count)| count).sum()
+}
+
+fn has_done_well((calls, failures): (u32, u32)) -> bool {
+    calls > failures
 }
 
 fn is_too_much((calls, failures): (u32, u32), settings: &config::Breaker) -> bool {

@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use tower::Service;
 
-use super::{Chain, Offer, Proceed, capability, link::Link};
+use super::{Chain, Offer, Proceed, admission::Applicant, capability, link::Link};
 use crate::{
     delivery::{Attempt, Class, ProviderName, Round, Skip},
     message::RecipientIndex,
@@ -94,7 +94,7 @@ impl Pass {
             self.skip(link.name(), unfit, None);
             return Step::On;
         }
-        let permits = match link.admission().admit(self.sender_domain(), self.offer.deadline).await {
+        let permits = match link.admission().admit(self.applicant(link), self.offer.deadline).await {
             Ok(permits) => permits,
             Err(wait) => {
                 self.skip(link.name(), wait.reason, Some(link.time_of(wait.until)));
@@ -150,7 +150,7 @@ impl Pass {
         order
             .iter()
             .filter(|link| capability::check(link.capabilities(), &self.offer.message.email, &open).is_ok())
-            .filter_map(|link| match link.ready_at(self.sender_domain()) {
+            .filter_map(|link| match link.ready_at(self.applicant(link)) {
                 None if asked.contains(link.name()) => None,
                 None => Some(link.time_of(Instant::now())),
                 later => later,
@@ -184,8 +184,13 @@ impl Pass {
             || self.round.attempts.iter().any(|attempt| attempt.provider == *provider && declined(attempt))
     }
 
-    fn sender_domain(&self) -> &str {
-        self.offer.message.email.from.address.domain()
+    /// The message as that provider's admission sees it.
+    fn applicant(&self, link: &Link) -> Applicant<'_> {
+        Applicant {
+            domain: Some(self.offer.message.email.from.address.domain()),
+            priority: self.offer.message.priority,
+            is_back: self.offer.ask_first.as_ref() == Some(link.name()),
+        }
     }
 
     fn skip(&mut self, provider: &ProviderName, reason: impl ToString, until: Option<time::OffsetDateTime>) {

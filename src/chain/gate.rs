@@ -1,33 +1,41 @@
-//! The gate before one provider: its breaker and its rotation under one lock, and the permit of a call under way.
+//! The gate before one provider: its breaker, its rotation and its mode under one lock, and the permit of a call under
+//! way.
 //!
-//! Owns what is published and logged of them. Limits of our own (rate, concurrency) are not its matter.
+//! Owns what is published, logged and told to other processes of them. Limits of our own (rate, concurrency) are not its
+//! matter.
+
+mod shown;
+mod told;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 
+use self::shown::Shown;
 use super::{
-    admission::Wait,
-    breaker::{Breaker, Ending, Epoch, Refusal},
+    admission::{Applicant, Wait},
+    breaker::{Breaker, Call, Ending, Epoch, Refusal},
     rotation::{self, PROBE_PATIENCE, Rotation, Told},
 };
 use crate::{
     config,
-    delivery::{Class, Health, Outcome, ProviderName},
-    health::{Board, Circuit, ProviderState, Reason, Waiting},
+    delivery::{Health, Outcome, ProviderName},
+    health::{Board, Findings, Known, Mode, Reason},
     message::Clock,
 };
-
-/// The longest time that a provider's word counts for. Whoever named a later one is asked once a day, so that one wrong
-/// header does not keep it out for good.
-const LONGEST_NAMED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A provider is thought well again, for the log line about failover, when it does well this long after the last
 /// message that had to go on without it.
 const FAILOVER_OVER: Duration = Duration::from_secs(60);
+
+/// When to ask again for a provider that an operator took out: nobody knows how long that lasts.
+const MODE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The gate before one provider. Clones share it.
 #[derive(Clone)]
@@ -35,11 +43,23 @@ pub(super) struct Gate {
     shared: Arc<Shared>,
 }
 
+/// What all gates of a process share.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    /// Where states are published.
+    pub(super) board: Board,
+    /// The database's time.
+    pub(super) clock: Clock,
+    /// Rung when there is something to tell other processes.
+    pub(super) found: Arc<Notify>,
+    /// Where in the crowd of processes this one comes back after a rest, from 0 to 1.
+    pub(super) dice: f64,
+}
+
 struct Shared {
     provider: ProviderName,
     settings: config::Provider,
-    board: Board,
-    clock: Clock,
+    around: Surroundings,
     changes: watch::Sender<()>,
     state: Mutex<State>,
 }
@@ -47,54 +67,72 @@ struct Shared {
 struct State {
     breaker: Breaker,
     rotation: Rotation,
+    mode: Mode,
     shown: Shown,
     /// When a message last went on through another provider, in the present outage.
     failed_over: Option<Instant>,
-}
-
-/// What the board and the log know.
-#[derive(Clone, Debug, PartialEq)]
-struct Shown {
-    circuit: Circuit,
-    out: Option<Wait>,
+    /// What others are to be told.
+    findings: Findings<Instant>,
+    /// What was known when it was last looked for findings, and how far breaker and rotation had come.
+    noted: Known<Instant>,
+    stamp: (Epoch, u64),
+    /// The version of what was last heard from others.
+    version: i64,
 }
 
 impl Gate {
     /// An open gate: the provider is thought well until it shows otherwise.
-    pub(super) fn new(provider: ProviderName, settings: config::Provider, board: Board, clock: Clock) -> Self {
-        let shown = Shown { circuit: Circuit::Closed, out: None };
-        board.publish(&provider, ProviderState::new(Circuit::Closed, None));
+    pub(super) fn new(provider: ProviderName, settings: config::Provider, around: Surroundings) -> Self {
+        let now = Instant::now();
+        let shown = Shown::new();
+        around.board.publish(&provider, shown.published(&around.clock, now));
+        let (breaker, rotation) = (Breaker::new(settings.breaker.clone(), now), Rotation::default());
+        let stamp = (breaker.epoch(), rotation.revision());
         let state = State {
-            breaker: Breaker::new(settings.breaker.clone(), Instant::now()),
-            rotation: Rotation::default(),
+            breaker,
+            rotation,
+            mode: Mode::On,
             shown,
             failed_over: None,
+            findings: Findings::default(),
+            noted: Known::default(),
+            stamp,
+            version: 0,
         };
         let changes = watch::Sender::new(());
-        Self { shared: Arc::new(Shared { provider, settings, board, clock, changes, state: Mutex::new(state) }) }
+        Self { shared: Arc::new(Shared { provider, settings, around, changes, state: Mutex::new(state) }) }
     }
 
-    /// Whether a call for that sender domain would pass now; without a domain, for one that is set up.
-    pub(super) fn admits(&self, domain: Option<&str>) -> Result<(), Wait> {
-        self.shared.lock().admits(domain, Instant::now())
+    /// Whether a call would pass now.
+    pub(super) fn admits(&self, applicant: Applicant<'_>) -> Result<(), Wait> {
+        self.shared.lock().admits(applicant, Instant::now())
     }
 
     /// How many more calls pass before one has ended; `None` if that is not bounded.
-    pub(super) fn probe_room(&self) -> Option<u32> {
+    pub(super) fn room(&self) -> Option<u32> {
         let state = self.shared.lock();
-        [state.breaker.probe_room(), state.rotation.probe_room()].into_iter().flatten().min()
+        [state.trial_room(), state.rotation.ramp_room()].into_iter().flatten().min()
     }
 
-    /// Lets a call pass.
-    pub(super) fn begin(&self, domain: &str) -> Result<Permit, Wait> {
+    /// The same where these calls are a trial, to find out whether the provider is well again; `None` where they are not.
+    pub(super) fn trial_room(&self) -> Option<u32> {
+        self.shared.lock().trial_room()
+    }
+
+    /// Lets a call pass. While the provider is only tried out, what matters less goes first: so many of that are about to
+    /// come.
+    pub(super) fn begin(&self, applicant: Applicant<'_>, matter_less: usize) -> Result<Permit, Wait> {
         let now = Instant::now();
-        let mut state = self.shared.lock();
-        state.admits(Some(domain), now)?;
-        let breaker = state.breaker.begin(now).map_err(|refusal| wait_of(refusal, now))?;
-        let rotation = state.rotation.begin(domain);
-        self.shared.show(state, now);
-        let domain = domain.to_owned();
-        Ok(Permit { gate: self.clone(), domain, breaker: Some(breaker), rotation: Some(rotation) })
+        let domain = applicant.domain.unwrap_or_default();
+        let (breaker, rotation) = self.shared.change(now, |state| {
+            state.admits(applicant, now)?;
+            if state.trial_room().is_some_and(|room| matter_less >= room as usize) {
+                return Err(Wait { reason: Reason::BeingProbed, until: now + PROBE_PATIENCE });
+            }
+            let breaker = state.breaker.begin(now).map_err(|refusal| wait_of(refusal, now))?;
+            Ok((breaker, state.rotation.begin(domain)))
+        })?;
+        Ok(Permit { gate: self.clone(), domain: domain.to_owned(), breaker: Some(breaker), rotation: Some(rotation) })
     }
 
     /// Sees each change, so that who waits for a limit does not wait behind a gate that has closed.
@@ -106,16 +144,97 @@ impl Gate {
     pub(super) fn note_failover(&self) -> bool {
         self.shared.lock().failed_over.replace(Instant::now()).is_none()
     }
+
+    /// Whether our account is not set up, and it may be asked without a message whether it is again.
+    pub(super) fn may_be_probed(&self) -> bool {
+        self.shared.lock().rotation.may_be_probed()
+    }
+
+    /// Takes notice of what it answered to that.
+    pub(super) fn probed(&self, health: Health) {
+        let is_set_up = match health {
+            Health::Healthy | Health::MisconfiguredForSenderDomain => true,
+            Health::Misconfigured => false,
+            Health::Failing { .. } | Health::Resting { .. } | Health::Neutral => return,
+        };
+        let now = Instant::now();
+        let out_for = self.shared.settings.account_rest;
+        self.shared.change(now, |state| state.rotation.probed(is_set_up, out_for, now));
+    }
+
+    /// What was found out since this was last asked, to be told to others.
+    pub(super) fn take_findings(&self) -> Findings<Instant> {
+        std::mem::take(&mut self.shared.lock().findings)
+    }
+
+    /// They could not be told.
+    pub(super) fn put_back(&self, mut findings: Findings<Instant>) {
+        let mut state = self.shared.lock();
+        findings.extend(std::mem::take(&mut state.findings));
+        state.findings = findings;
+    }
+
+    /// Takes notice of what others know and of what an operator wants, unless something newer was heard before.
+    pub(super) fn learn(&self, mut theirs: Known<Instant>, mode: Mode, version: i64) {
+        let now = Instant::now();
+        let mut state = self.shared.lock();
+        if version <= state.version {
+            return;
+        }
+        // They do not know yet.
+        theirs.take_in(&state.findings);
+        let lasts = theirs.rest.as_ref().map_or(Duration::ZERO, |rest| rest.until.saturating_duration_since(now));
+        let spread = told::spread(lasts, self.shared.around.dice);
+        state.version = version;
+        state.mode = mode;
+        state.breaker.learn(theirs.circuit, now);
+        state.rotation.learn(theirs, spread, now);
+        state.noted = state.known();
+        state.stamp = state.stamp();
+        self.shared.show(state, now);
+    }
 }
 
 impl State {
-    fn admits(&self, domain: Option<&str>, now: Instant) -> Result<(), Wait> {
+    fn admits(&self, applicant: Applicant<'_>, now: Instant) -> Result<(), Wait> {
+        let until = now + MODE_PATIENCE;
+        match self.mode {
+            Mode::Off => return Err(Wait { reason: Reason::TurnedOff, until }),
+            Mode::Drain if !applicant.is_back => return Err(Wait { reason: Reason::Draining, until }),
+            Mode::On | Mode::Drain => {}
+        }
         let circuit = self.breaker.admits(now).map_err(|refusal| wait_of(refusal, now));
-        match (circuit, self.rotation.admits(domain, now)) {
+        match (circuit, self.rotation.admits(applicant.domain, now)) {
             (Err(circuit), Err(rotation)) if circuit.until >= rotation.until => Err(circuit),
             (Err(circuit), Ok(())) => Err(circuit),
             (_, rotation) => rotation,
         }
+    }
+
+    fn trial_room(&self) -> Option<u32> {
+        [self.breaker.probe_room(), self.rotation.probe_room()].into_iter().flatten().min()
+    }
+
+    fn known(&self) -> Known<Instant> {
+        Known { circuit: self.breaker.known(), ..self.rotation.known() }
+    }
+
+    fn stamp(&self) -> (Epoch, u64) {
+        (self.breaker.epoch(), self.rotation.revision())
+    }
+
+    /// Looks what others should be told; whether there is something.
+    fn note_findings(&mut self) -> bool {
+        if self.stamp == self.stamp() {
+            return false;
+        }
+        self.stamp = self.stamp();
+        let known = self.known();
+        let found = Findings::between(&self.noted, &known);
+        self.noted = known;
+        let is_something = !found.is_empty();
+        self.findings.extend(found);
+        is_something
     }
 
     /// An outage in which no circuit opened is over when the provider has done well for a while.
@@ -131,8 +250,12 @@ impl State {
             Err(Refusal::OpenUntil(until)) => Some(Wait { reason: Reason::CircuitOpen, until }),
             Err(Refusal::ProbesUnderWay) | Ok(()) => None,
         };
-        let out = self.rotation.out(now).into_iter().chain(open).max_by_key(|wait| wait.until);
-        Shown { circuit: self.breaker.circuit(now), out }
+        Shown {
+            circuit: self.breaker.circuit(now),
+            out: self.rotation.out(now).into_iter().chain(open).max_by_key(|wait| wait.until),
+            is_misconfigured: self.rotation.is_misconfigured(),
+            mode: self.mode,
+        }
     }
 }
 
@@ -142,6 +265,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes the state by what was found out here.
+    fn change<T>(&self, now: Instant, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let answer = change(&mut state);
+        if state.note_findings() {
+            self.around.found.notify_one();
+        }
+        self.show(state, now);
+        answer
+    }
+
     /// Publishes and logs what has changed. Under the lock, so that the board gets changes in their order.
     fn show(&self, mut state: MutexGuard<'_, State>, now: Instant) {
         let shown = state.shown(now);
@@ -149,34 +283,13 @@ impl Shared {
             return;
         }
         let before = std::mem::replace(&mut state.shown, shown.clone());
-        if shown.circuit == Circuit::Closed && shown.out.is_none() {
+        if shown.is_well() {
             state.failed_over = None;
         }
-        let waiting = shown.out.as_ref().map(|wait| Waiting {
-            reason: wait.reason.clone(),
-            until: self.clock.now() + wait.until.saturating_duration_since(now),
-        });
-        self.board.publish(&self.provider, ProviderState::new(shown.circuit, waiting));
+        self.around.board.publish(&self.provider, shown.published(&self.around.clock, now));
         drop(state);
         self.changes.send_replace(());
-        self.log(&before, &shown, now);
-    }
-
-    fn log(&self, before: &Shown, after: &Shown, now: Instant) {
-        let provider = self.provider.as_str();
-        let left_out = |wait: &Wait| u64::try_from(wait.until.saturating_duration_since(now).as_millis()).ok();
-        let for_ms = after.out.as_ref().and_then(left_out);
-        let was_out = before.out.as_ref().is_some_and(|wait| wait.reason != Reason::CircuitOpen);
-        match (after.circuit, &after.out) {
-            (Circuit::Open, _) if before.circuit != Circuit::Open => tracing::warn!(provider, for_ms, "circuit opened"),
-            (Circuit::HalfOpen, _) if before.circuit != Circuit::HalfOpen => {
-                tracing::info!(provider, "circuit is half-open");
-            }
-            (Circuit::Closed, _) if before.circuit != Circuit::Closed => tracing::info!(provider, "circuit closed"),
-            (_, Some(wait)) => tracing::warn!(provider, reason = %wait.reason, for_ms, "provider left out"),
-            (_, None) if was_out => tracing::info!(provider, "provider back in rotation"),
-            (_, None) => {}
-        }
+        shown::log(&self.provider, &before, &shown, now);
     }
 }
 
@@ -184,7 +297,7 @@ impl Shared {
 pub(super) struct Permit {
     gate: Gate,
     domain: String,
-    breaker: Option<Epoch>,
+    breaker: Option<Call>,
     rotation: Option<rotation::Admitted>,
 }
 
@@ -202,29 +315,28 @@ impl Permit {
 
     /// Spends the permit: tells what the outcome says of the provider.
     pub(super) fn end(mut self, outcome: &Outcome) {
-        let told = told_by(outcome, &self.gate.shared.settings);
-        if told == Told::DomainMisconfigured {
-            let provider = self.gate.shared.provider.as_str();
-            tracing::warn!(provider, domain = self.domain, "provider left out for a sender domain: misconfigured");
-        }
-        self.tell(ending_of(outcome.health), Some(told));
+        let Shared { settings, around, .. } = &*self.gate.shared;
+        let told = told::told_by(outcome, settings, around.dice);
+        self.tell(told::ending_of(outcome.health), Some(told));
     }
 
     /// The breaker is told once; the rotation when there is something to tell it.
     fn tell(&mut self, ending: Ending, told: Option<Told>) {
         let now = Instant::now();
-        let shared = &self.gate.shared;
-        let mut state = shared.lock();
-        if let Some(epoch) = self.breaker.take() {
-            state.forget_failover(ending, now);
-            state.breaker.end(epoch, ending, now);
+        let Self { gate, domain, breaker, rotation } = self;
+        let out_for = gate.shared.settings.account_rest;
+        let domain_is_out = gate.shared.change(now, |state| {
+            if let Some(call) = breaker.take() {
+                state.forget_failover(ending, now);
+                state.breaker.end(call, ending, now);
+            }
+            let Some((told, admitted)) = told.and_then(|told| Some((told, rotation.take()?))) else { return false };
+            state.rotation.end(admitted, domain, told, out_for, now)
+        });
+        if domain_is_out {
+            let provider = gate.shared.provider.as_str();
+            tracing::error!(provider, domain, "provider left out for a sender domain: misconfigured");
         }
-        if let Some(told) = told
-            && let Some(rotation) = self.rotation.take()
-        {
-            state.rotation.end(rotation, &self.domain, told, shared.settings.account_rest, now);
-        }
-        shared.show(state, now);
     }
 }
 
@@ -241,43 +353,4 @@ fn wait_of(refusal: Refusal, now: Instant) -> Wait {
         Refusal::OpenUntil(until) => Wait { reason: Reason::CircuitOpen, until },
         Refusal::ProbesUnderWay => Wait { reason: Reason::BeingProbed, until: now + PROBE_PATIENCE },
     }
-}
-
-/// What an outcome's health means to the breaker. The verdicts mean nothing to it: one bad recipient says nothing of
-/// the provider.
-fn ending_of(health: Health) -> Ending {
-    match health {
-        Health::Healthy => Ending::Success,
-        Health::Failing { retry_after } => Ending::Failure { retry_after: named(retry_after) },
-        Health::Resting { .. } | Health::Misconfigured | Health::MisconfiguredForSenderDomain | Health::Neutral => {
-            Ending::Neutral
-        }
-    }
-}
-
-/// What an outcome means to the rotation. A failing provider that names a time is left alone until then even if its
-/// circuit stays closed.
-fn told_by(outcome: &Outcome, settings: &config::Provider) -> Told {
-    match outcome.health {
-        Health::Healthy => Told::SetUp,
-        Health::Failing { retry_after } => {
-            named(retry_after).map_or(Told::Nothing, |rest| Told::Rest(Reason::AskedToWait, rest))
-        }
-        Health::Resting { retry_after } => {
-            let is_quota = outcome.verdicts.iter().any(|(_, verdict)| verdict.class == Class::QuotaUsedUp);
-            let (reason, usual) = match is_quota {
-                true => (Reason::QuotaUsedUp, settings.account_rest),
-                false => (Reason::Throttled, settings.throttle_rest),
-            };
-            Told::Rest(reason, named(retry_after).unwrap_or(usual))
-        }
-        Health::Misconfigured => Told::AccountMisconfigured,
-        Health::MisconfiguredForSenderDomain => Told::DomainMisconfigured,
-        Health::Neutral => Told::Nothing,
-    }
-}
-
-/// The time that a provider named, if it is one: "after 0 seconds" names none.
-fn named(retry_after: Option<Duration>) -> Option<Duration> {
-    retry_after.filter(|pause| !pause.is_zero()).map(|pause| pause.min(LONGEST_NAMED))
 }

@@ -2,22 +2,28 @@
 //!
 //! Owns no order among providers: that is the chain's.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use time::OffsetDateTime;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 use tower::ServiceExt;
 
 use super::{
-    admission::{Admission, Permits},
-    gate::Gate,
+    admission::{Admission, Applicant, Permits},
+    gate::{Gate, Surroundings},
     layers::{self, Call, Stack},
-    room::Count,
 };
 use crate::{
     config,
     delivery::{Attempt, Outcome, ProviderName},
-    health::Board,
+    health::{Board, Share},
     message::Clock,
     provider::{Capabilities, Provider, Submission},
 };
@@ -27,8 +33,11 @@ use crate::{
 /// A provider that stands in several chains is one provider: its circuit, its rest and its limits are the same there.
 #[derive(Clone)]
 pub struct Links {
-    links: BTreeMap<ProviderName, Arc<Link>>,
+    pub(super) links: BTreeMap<ProviderName, Arc<Link>>,
     pub(super) board: Board,
+    pub(super) clock: Clock,
+    /// Rung when there is something to tell other processes.
+    pub(super) found: Arc<Notify>,
 }
 
 impl Links {
@@ -38,14 +47,26 @@ impl Links {
         board: &Board,
         clock: &Clock,
     ) -> Self {
+        Self::with_dice(providers, board, clock, rand::random())
+    }
+
+    /// The same in a process that comes back after a rest at that place in the crowd, from 0 to 1.
+    pub(super) fn with_dice(
+        providers: impl IntoIterator<Item = (Arc<dyn Provider>, config::Provider)>,
+        board: &Board,
+        clock: &Clock,
+        dice: f64,
+    ) -> Self {
+        let found = Arc::new(Notify::new());
+        let around = Surroundings { board: board.clone(), clock: clock.clone(), found: found.clone(), dice };
         let links = providers
             .into_iter()
             .map(|(provider, settings)| {
-                let link = Link::new(provider, settings, board.clone(), clock.clone());
+                let link = Link::new(provider, settings, around.clone());
                 (link.name().clone(), Arc::new(link))
             })
             .collect();
-        Self { links, board: board.clone() }
+        Self { links, board: board.clone(), clock: clock.clone(), found }
     }
 
     pub(super) fn get(&self, name: &ProviderName) -> Option<Arc<Link>> {
@@ -57,17 +78,23 @@ impl Links {
 pub(super) struct Link {
     provider: Arc<dyn Provider>,
     admission: Admission,
-    /// Messages that were claimed for it and not offered yet.
-    expected: Count,
     stack: Stack,
     clock: Clock,
+    /// Whether this process does what one does for all that share the account.
+    is_first: AtomicBool,
+    /// How often it was asked.
+    calls: AtomicU64,
+    account_rest: Duration,
 }
 
 impl Link {
-    fn new(provider: Arc<dyn Provider>, settings: config::Provider, board: Board, clock: Clock) -> Self {
-        let gate = Gate::new(provider.name().clone(), settings.clone(), board, clock.clone());
+    fn new(provider: Arc<dyn Provider>, settings: config::Provider, around: Surroundings) -> Self {
+        let (clock, account_rest) = (around.clock.clone(), settings.account_rest);
+        let gate = Gate::new(provider.name().clone(), settings.clone(), around);
         let admission = Admission::new(gate, &settings);
-        Self { stack: layers::stack(provider.clone()), admission, expected: Count::default(), provider, clock }
+        let stack = layers::stack(provider.clone());
+        let (is_first, calls) = (AtomicBool::new(true), AtomicU64::new(0));
+        Self { provider, admission, stack, clock, is_first, calls, account_rest }
     }
 
     pub(super) fn name(&self) -> &ProviderName {
@@ -82,29 +109,46 @@ impl Link {
         &self.admission
     }
 
-    pub(super) fn expected(&self) -> &Count {
-        &self.expected
+    pub(super) fn provider(&self) -> &dyn Provider {
+        &*self.provider
+    }
+
+    /// Keeps from now on to that share of the account.
+    pub(super) fn keep_to(&self, share: Share) {
+        self.admission.keep_to(share);
+        self.is_first.store(share.is_first(), Ordering::Relaxed);
+    }
+
+    /// Whether this process does what one does for all that share the account.
+    pub(super) fn is_first(&self) -> bool {
+        self.is_first.load(Ordering::Relaxed)
+    }
+
+    /// How long it is left out when the account is not set up.
+    pub(super) fn account_rest(&self) -> Duration {
+        self.account_rest
+    }
+
+    /// How often it was asked.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
     }
 
     /// Whether it can be asked now, for a sender domain that is set up at it.
     pub(super) fn is_ready(&self) -> bool {
-        self.admission.gate().admits(None).is_ok()
+        self.admission.gate().admits(Applicant::NEW).is_ok()
     }
 
     /// Until when it cannot be asked, for a sender domain that is set up at it; `None` if it can.
     pub(super) fn rests_until(&self) -> Option<Instant> {
-        self.admission.gate().admits(None).err().map(|wait| wait.until)
-    }
-
-    /// How many calls it takes while it is only being tried out; `None` while it is not.
-    pub(super) fn probe_room(&self) -> Option<usize> {
-        self.admission.gate().probe_room().and_then(|room| usize::try_from(room).ok())
+        self.admission.gate().admits(Applicant::NEW).err().map(|wait| wait.until)
     }
 
     /// Asks the provider.
     pub(super) async fn attempt(&self, permits: Permits, submission: Submission) -> Attempt {
         let started_at = self.clock.now();
         let began = Instant::now();
+        self.calls.fetch_add(1, Ordering::Relaxed);
         let Ok(outcome): Result<Outcome, _> = self.stack.clone().oneshot(Call::new(permits, submission)).await;
         Attempt {
             provider: self.name().clone(),
@@ -115,9 +159,9 @@ impl Link {
         }
     }
 
-    /// When it can be asked for that sender domain; `None` if now.
-    pub(super) fn ready_at(&self, domain: &str) -> Option<OffsetDateTime> {
-        self.admission.gate().admits(Some(domain)).err().map(|wait| self.time_of(wait.until))
+    /// When it can be asked for such a message; `None` if now.
+    pub(super) fn ready_at(&self, applicant: Applicant<'_>) -> Option<OffsetDateTime> {
+        self.admission.gate().admits(applicant).err().map(|wait| self.time_of(wait.until))
     }
 
     /// A moment of this process as a time of the database.

@@ -6,13 +6,16 @@
 mod admission;
 mod breaker;
 mod capability;
+mod exchange;
 mod failover;
 mod gate;
 mod layers;
 mod link;
+mod probing;
 mod rate_limit;
 mod room;
 mod rotation;
+mod slots;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod testing;

@@ -10,7 +10,7 @@ use std::sync::{
 use tokio::time::Instant;
 
 use super::{Chain, link::Link};
-use crate::delivery::ProviderName;
+use crate::{delivery::ProviderName, message::Priority};
 
 /// Whether a chain takes messages, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Readiness {
         provider: ProviderName,
         /// How many more messages than it has.
         places: usize,
+        /// How many of them only try out whether a provider is well again: those that matter least had better do that.
+        trials: usize,
         /// How many it takes when it has none.
         most: usize,
     },
@@ -52,6 +54,38 @@ impl Drop for Counted {
     }
 }
 
+/// How many messages of each priority are about to come.
+#[derive(Default)]
+pub(super) struct Expected {
+    high: Count,
+    normal: Count,
+    bulk: Count,
+}
+
+impl Expected {
+    fn of(&self, priority: Priority) -> &Count {
+        match priority {
+            Priority::High => &self.high,
+            Priority::Normal => &self.normal,
+            Priority::Bulk => &self.bulk,
+        }
+    }
+
+    /// How many in all.
+    pub(super) fn all(&self) -> usize {
+        self.high.get() + self.below(Priority::High)
+    }
+
+    /// How many that matter less than that priority.
+    pub(super) fn below(&self, priority: Priority) -> usize {
+        match priority {
+            Priority::High => self.normal.get() + self.bulk.get(),
+            Priority::Normal => self.bulk.get(),
+            Priority::Bulk => 0,
+        }
+    }
+}
+
 impl Chain {
     /// Whether it takes messages now. What ends by itself with time has ended here too, without anybody asking.
     ///
@@ -65,34 +99,39 @@ impl Chain {
             return Readiness::RestsUntil(again.unwrap_or_else(Instant::now));
         };
         let provider = first.name().clone();
-        let (mut places, mut most) = (0, 0);
+        let (mut places, mut trials, mut most) = (0, 0, 0);
         for link in ready {
-            let probes = link.probe_room();
-            places += probes.unwrap_or_else(|| link.most().saturating_sub(link.load()));
-            most += probes.unwrap_or_else(|| link.most());
-            if probes.is_none() {
+            let (most_here, load) = (link.admission().most(), link.admission().load());
+            let (room, coming) = (link.room(), link.admission().expected().all());
+            let more = most_here.saturating_sub(load);
+            // What is about to come takes of the room too.
+            let of_room = |room: usize| room.saturating_sub(coming).min(more);
+            places += room.map_or(more, of_room);
+            trials += link.trial_room().map_or(0, of_room);
+            most += room.map_or(most_here, |room| room.min(most_here));
+            if room.is_none() {
                 break;
             }
         }
-        Readiness::Ready { provider, places, most }
+        Readiness::Ready { provider, places, trials, most }
     }
 
     /// Counts a message that was claimed for a provider, until what this gives is dropped: as soon as it is offered, it
     /// is counted there.
-    pub fn expect(&self, provider: &ProviderName) -> Option<Counted> {
+    pub fn expect(&self, provider: &ProviderName, priority: Priority) -> Option<Counted> {
         let link = self.links.iter().find(|link| link.name() == provider)?;
-        Some(link.expected().one())
+        Some(link.admission().expected().of(priority).one())
     }
 }
 
 impl Link {
-    /// How many messages are claimed for it at most.
-    fn most(&self) -> usize {
-        self.admission().slots() * 2
+    /// How many calls it takes while it is only being tried out, or comes back from a rest; `None` while neither.
+    fn room(&self) -> Option<usize> {
+        self.admission().gate().room().and_then(|room| usize::try_from(room).ok())
     }
 
-    /// How many messages it has: it is asked for them, they wait for their turn, or they are about to come.
-    fn load(&self) -> usize {
-        self.admission().load() + self.expected().get()
+    /// How many of them are to find out whether it is well again.
+    fn trial_room(&self) -> Option<usize> {
+        self.admission().gate().trial_room().and_then(|room| usize::try_from(room).ok())
     }
 }

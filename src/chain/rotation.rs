@@ -1,27 +1,50 @@
 //! Whether a provider, or one sender domain at it, is out of rotation by the provider's own word: it throttled us, the
 //! quota is used up, the account or the domain is not set up.
 //!
-//! Owns no lock and no clock. Knows nothing of failures: those are the breaker's, and neither moves the other.
+//! Owns no lock, no clock and no dice. Knows nothing of failures: those are the breaker's, and neither moves the other.
+
+mod ramp;
 
 use std::{collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
 
+use self::ramp::Ramp;
 use super::admission::Wait;
-use crate::health::Reason;
+use crate::health::{Known, Reason, Rest};
 
 /// How long to wait for the end of a probe that is under way before asking again.
 pub(super) const PROBE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// A rest that is over so soon is none that others would hear of in time.
+pub(super) const WORTH_TELLING: Duration = Duration::from_secs(2);
+
 /// What keeps a provider out of rotation, if anything.
 #[derive(Debug, Default)]
 pub(super) struct Rotation {
-    rest: Option<(Reason, Instant)>,
+    rest: Option<Resting>,
+    /// How many calls at once, after a rest or an account set up anew.
+    ramp: Option<Ramp>,
+    last_ramp: ramp::Id,
     account: Option<Probation>,
+    /// An answer to something else than a message said that the account is set up, and a message learned otherwise: it
+    /// is not believed again, until a message has got through.
+    is_misled: bool,
     domains: HashMap<String, Probation>,
     /// Counts the comings and goings: a call that began before the last of them puts nothing out of rotation, since
     /// what it met may have been set right meanwhile.
     epoch: u64,
+    /// Counts the changes of what others should know.
+    revision: u64,
+}
+
+#[derive(Debug)]
+struct Resting {
+    reason: Reason,
+    /// As the provider said.
+    until: Instant,
+    /// A little later, so that not all processes come back in the same moment.
+    ends: Instant,
 }
 
 /// Out until a time; from then on one call at a time tries it, until one comes back well.
@@ -37,6 +60,8 @@ pub(super) struct Admitted {
     epoch: u64,
     probes_account: bool,
     probes_domain: bool,
+    /// The ramp that it counts in.
+    ramp: Option<ramp::Id>,
 }
 
 /// What a call told, as far as it concerns the rotation.
@@ -44,8 +69,15 @@ pub(super) struct Admitted {
 pub(super) enum Told {
     /// The account and the sender domain are set up.
     SetUp,
-    /// It will take no more for a while.
-    Rest(Reason, Duration),
+    /// It will take no more for a while; and how much longer this process leaves it alone.
+    Rest {
+        /// Why.
+        reason: Reason,
+        /// For how long, as the provider said or as is set.
+        lasts: Duration,
+        /// How much longer this process waits.
+        spread: Duration,
+    },
     /// The account is not set up.
     AccountMisconfigured,
     /// The account is, the sender domain is not.
@@ -57,25 +89,40 @@ pub(super) enum Told {
 impl Rotation {
     /// Whether a call for that sender domain would be admitted now; without a domain, for one that is set up.
     pub(super) fn admits(&self, domain: Option<&str>, now: Instant) -> Result<(), Wait> {
-        let rest = self.rest.iter().map(|(reason, until)| Wait { reason: reason.clone(), until: *until });
+        let probed = |_: &Ramp| Wait { reason: Reason::BeingProbed, until: now + PROBE_PATIENCE };
+        let ramp = self.ramp.iter().filter(|ramp| ramp.room() == 0).map(probed);
         let account = self.account.iter().filter_map(|probation| probation.wait(Reason::Misconfigured, now));
         let of_domain = domain.and_then(|domain| {
             let reason = Reason::MisconfiguredForSenderDomain(domain.to_owned());
             self.domains.get(domain)?.wait(reason, now)
         });
-        let longest =
-            rest.chain(account).chain(of_domain).filter(|wait| wait.until > now).max_by_key(|wait| wait.until);
-        longest.map_or(Ok(()), Err)
+        let all = self.resting().into_iter().chain(ramp).chain(account).chain(of_domain);
+        all.filter(|wait| wait.until > now).max_by_key(|wait| wait.until).map_or(Ok(()), Err)
     }
 
     /// Why and until when it is out of rotation for every sender domain, not counting probes under way.
     pub(super) fn out(&self, now: Instant) -> Option<Wait> {
-        let rest = self.rest.iter().map(|(reason, until)| Wait { reason: reason.clone(), until: *until });
         let account = self.account.iter().map(|p| Wait { reason: Reason::Misconfigured, until: p.until });
-        rest.chain(account).filter(|wait| wait.until > now).max_by_key(|wait| wait.until)
+        let all = self.resting().into_iter().chain(account);
+        all.filter(|wait| wait.until > now).max_by_key(|wait| wait.until)
     }
 
-    /// How many more calls may begin; `None` if that is not bounded here.
+    /// Whether the account is known not to be set up, be it that it is being tried again.
+    pub(super) fn is_misconfigured(&self) -> bool {
+        self.account.is_some()
+    }
+
+    /// Whether it may be found out without a message that the account is set up again.
+    pub(super) fn may_be_probed(&self) -> bool {
+        self.account.as_ref().is_some_and(|account| !account.probing) && !self.is_misled
+    }
+
+    /// How many more calls may begin, after a rest; `None` if that is not bounded here.
+    pub(super) fn ramp_room(&self) -> Option<u32> {
+        self.ramp.as_ref().map(Ramp::room)
+    }
+
+    /// How many more calls may try an account that was not set up; `None` if it is.
     pub(super) fn probe_room(&self) -> Option<u32> {
         self.account.as_ref().map(|probation| u32::from(!probation.probing))
     }
@@ -83,7 +130,8 @@ impl Rotation {
     /// Begins a call that [`Rotation::admits`]. Its end has to be told by [`Rotation::end`], or a probe would stay under
     /// way.
     pub(super) fn begin(&mut self, domain: &str) -> Admitted {
-        let mut admitted = Admitted { epoch: self.epoch, ..Admitted::default() };
+        let ramp = self.ramp.as_mut().map(Ramp::begin);
+        let mut admitted = Admitted { epoch: self.epoch, ramp, ..Admitted::default() };
         if let Some(account) = &mut self.account {
             account.probing = true;
             admitted.probes_account = true;
@@ -95,54 +143,141 @@ impl Rotation {
         admitted
     }
 
-    /// Takes notice of what a call told; `out_for` is how long a misconfigured account or domain stays out.
-    pub(super) fn end(&mut self, admitted: Admitted, domain: &str, told: Told, out_for: Duration, now: Instant) {
-        self.end_probes(admitted, domain);
+    /// Takes notice of what a call told; `out_for` is how long a misconfigured account or domain stays out. Whether that
+    /// put the domain out of rotation that was in it.
+    pub(super) fn end(
+        &mut self,
+        admitted: Admitted,
+        domain: &str,
+        told: Told,
+        out_for: Duration,
+        now: Instant,
+    ) -> bool {
+        self.end_probes(admitted, domain, matches!(told, Told::SetUp | Told::DomainMisconfigured));
         let began_before = admitted.epoch != self.epoch;
         let until = now + out_for;
         match told {
             Told::Nothing => {}
-            Told::Rest(reason, rest) => self.rest_until(reason, now + rest, now),
+            Told::Rest { reason, lasts, spread } => self.rest(reason, now + lasts, spread, now),
             Told::SetUp => self.let_in(admitted, domain),
             Told::AccountMisconfigured if began_before && !admitted.probes_account => {}
             Told::AccountMisconfigured => {
-                self.epoch += 1;
-                self.account = Some(Probation { until, probing: false });
+                self.is_misled |= self.ramp.take().is_some_and(|ramp| ramp.follows_a_probe());
+                self.put_out(until);
             }
             Told::DomainMisconfigured if began_before && !admitted.probes_domain => {}
             Told::DomainMisconfigured => {
                 self.let_in(Admitted { probes_domain: false, ..admitted }, domain);
-                self.epoch += 1;
+                self.change();
                 // A domain that nobody has tried for that long is forgotten, or the map would only ever grow.
                 self.domains.retain(|_, probation| probation.probing || probation.until + out_for > now);
-                self.domains.insert(domain.to_owned(), Probation { until, probing: false });
+                return self.domains.insert(domain.to_owned(), Probation { until, probing: false }).is_none();
             }
+        }
+        false
+    }
+
+    /// Takes notice of an answer to something else than a message: the account is set up again, or still is not.
+    pub(super) fn probed(&mut self, is_set_up: bool, out_for: Duration, now: Instant) {
+        if !self.may_be_probed() {
+            return;
+        }
+        match is_set_up {
+            true => {
+                self.account = None;
+                self.begin_ramp(true);
+                self.change();
+            }
+            false => self.put_out(now + out_for),
         }
     }
 
-    fn end_probes(&mut self, admitted: Admitted, domain: &str) {
+    /// Grows with each change of what others should know.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// What others should know; nothing of a circuit.
+    pub(super) fn known(&self) -> Known<Instant> {
+        Known {
+            circuit: None,
+            rest: self.rest.as_ref().map(|rest| Rest { reason: rest.reason.clone(), until: rest.until }),
+            misconfigured_until: self.account.as_ref().map(|account| account.until),
+            domains: self.domains.iter().map(|(domain, probation)| (domain.clone(), probation.until)).collect(),
+        }
+    }
+
+    /// Takes notice of what others found out. Of a rest it was the provider who said for how long, and only an operator
+    /// takes it back. But what is not set up
+    /// for them may be for us, with other credentials or since a minute ago: it is tried, by one call at a time.
+    pub(super) fn learn(&mut self, theirs: Known<Instant>, spread: Duration, now: Instant) {
+        let before = self.revision;
+        match theirs.rest {
+            Some(rest) => self.rest(rest.reason, rest.until, spread, now),
+            None => self.rest = self.rest.take().filter(|rest| rest.until <= now + WORTH_TELLING),
+        }
+        learn_probation(&mut self.account, theirs.misconfigured_until.is_some(), now);
+        for (_, probation) in self.domains.iter_mut().filter(|(domain, _)| !theirs.domains.contains_key(*domain)) {
+            probation.until = probation.until.min(now);
+        }
+        for domain in theirs.domains.into_keys() {
+            self.domains.entry(domain).or_insert(Probation { until: now, probing: false });
+        }
+        // They know.
+        self.revision = before;
+    }
+
+    fn resting(&self) -> Option<Wait> {
+        self.rest.as_ref().map(|rest| Wait { reason: rest.reason.clone(), until: rest.ends })
+    }
+
+    fn end_probes(&mut self, admitted: Admitted, domain: &str, is_well: bool) {
         if let Some(account) = self.account.as_mut().filter(|_| admitted.probes_account) {
             account.probing = false;
         }
         if let Some(of_domain) = self.domains.get_mut(domain).filter(|_| admitted.probes_domain) {
             of_domain.probing = false;
         }
+        if let Some((ramp, id)) = self.ramp.as_mut().zip(admitted.ramp) {
+            ramp.end(id, is_well);
+        }
+        if self.ramp.as_ref().is_some_and(Ramp::is_over) {
+            self.ramp = None;
+        }
     }
 
     /// Only a probe lets in again what is out: a call from before cannot know.
     fn let_in(&mut self, admitted: Admitted, domain: &str) {
         if admitted.probes_account && self.account.take().is_some() {
-            self.epoch += 1;
+            self.is_misled = false;
+            self.change();
         }
         if admitted.probes_domain && self.domains.remove(domain).is_some() {
-            self.epoch += 1;
+            self.change();
         }
     }
 
-    fn rest_until(&mut self, reason: Reason, until: Instant, now: Instant) {
-        if until > now && self.rest.as_ref().is_none_or(|(_, present)| *present < until) {
-            self.rest = Some((reason, until));
+    fn put_out(&mut self, until: Instant) {
+        self.account = Some(Probation { until, probing: false });
+        self.change();
+    }
+
+    fn rest(&mut self, reason: Reason, until: Instant, spread: Duration, now: Instant) {
+        if until > now && self.rest.as_ref().is_none_or(|present| present.until < until) {
+            self.rest = Some(Resting { reason, until, ends: until + spread });
+            self.begin_ramp(false);
+            self.revision += 1;
         }
+    }
+
+    fn begin_ramp(&mut self, follows_a_probe: bool) {
+        self.last_ramp = self.last_ramp.next();
+        self.ramp = Some(Ramp::new(self.last_ramp, follows_a_probe));
+    }
+
+    fn change(&mut self) {
+        self.epoch += 1;
+        self.revision += 1;
     }
 }
 
@@ -156,141 +291,14 @@ impl Probation {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OUT_FOR: Duration = Duration::from_secs(300);
-
-    /// A rotation and a clock of its own.
-    struct Tried {
-        rotation: Rotation,
-        now: Instant,
-    }
-
-    impl Tried {
-        fn new() -> Self {
-            Self { rotation: Rotation::default(), now: Instant::now() }
-        }
-
-        fn pass(&mut self, seconds: u64) {
-            self.now += Duration::from_secs(seconds);
-        }
-
-        fn begin(&mut self, domain: &str) -> Admitted {
-            self.rotation.admits(Some(domain), self.now).expect("is admitted");
-            self.rotation.begin(domain)
-        }
-
-        fn end(&mut self, admitted: Admitted, domain: &str, told: Told) {
-            self.rotation.end(admitted, domain, told, OUT_FOR, self.now);
-        }
-
-        fn call(&mut self, domain: &str, told: Told) {
-            let admitted = self.begin(domain);
-            self.end(admitted, domain, told);
-        }
-
-        /// In how many seconds a call of that domain would be admitted, and why not now.
-        fn wait(&self, domain: &str) -> Option<(Reason, u64)> {
-            let wait = self.rotation.admits(Some(domain), self.now).err()?;
-            Some((wait.reason, (wait.until - self.now).as_secs()))
-        }
-    }
-
-    #[test]
-    fn after_its_time_out_a_provider_is_tried_by_one_call_at_a_time() {
-        let mut tried = Tried::new();
-        tried.call("a.example", Told::AccountMisconfigured);
-        assert_eq!(tried.wait("b.example"), Some((Reason::Misconfigured, 300)));
-
-        tried.pass(300);
-        assert_eq!(tried.rotation.probe_room(), Some(1));
-        let probe = tried.begin("a.example");
-        assert_eq!(tried.wait("b.example"), Some((Reason::Misconfigured, 1)));
-        assert_eq!(tried.rotation.probe_room(), Some(0));
-
-        tried.end(probe, "a.example", Told::AccountMisconfigured);
-        assert_eq!(tried.wait("b.example"), Some((Reason::Misconfigured, 300)));
-        tried.pass(300);
-        tried.call("a.example", Told::SetUp);
-        assert_eq!(tried.wait("b.example"), None);
-        assert_eq!(tried.rotation.probe_room(), None);
-    }
-
-    #[test]
-    fn a_probe_that_tells_nothing_makes_room_for_the_next() {
-        let mut tried = Tried::new();
-        tried.call("a.example", Told::AccountMisconfigured);
-        tried.pass(300);
-        for _ in 0..3 {
-            tried.call("a.example", Told::Nothing);
-            assert_eq!(tried.wait("a.example"), None);
-            assert_eq!(tried.rotation.probe_room(), Some(1));
-        }
-    }
-
-    #[test]
-    fn a_call_from_before_neither_lets_in_nor_puts_out() {
-        let mut tried = Tried::new();
-        let [first, second] = [tried.begin("a.example"), tried.begin("a.example")];
-        tried.call("a.example", Told::AccountMisconfigured);
-        tried.end(first, "a.example", Told::SetUp);
-        assert_eq!(tried.wait("a.example"), Some((Reason::Misconfigured, 300)));
-
-        tried.pass(300);
-        tried.call("a.example", Told::SetUp);
-        tried.end(second, "a.example", Told::AccountMisconfigured);
-        assert_eq!(tried.wait("a.example"), None);
-    }
-
-    #[test]
-    fn domains_are_out_and_tried_apart_from_each_other() {
-        let mut tried = Tried::new();
-        tried.call("a.example", Told::DomainMisconfigured);
-        tried.call("b.example", Told::DomainMisconfigured);
-        assert_eq!(tried.wait("c.example"), None);
-        assert_eq!(tried.rotation.admits(None, tried.now), Ok(()));
-        assert_eq!(tried.rotation.out(tried.now), None);
-
-        tried.pass(300);
-        let [a, b] = [tried.begin("a.example"), tried.begin("b.example")];
-        let out = |domain: &str, seconds| Some((Reason::MisconfiguredForSenderDomain(domain.into()), seconds));
-        assert_eq!(tried.wait("a.example"), out("a.example", 1));
-        tried.end(a, "a.example", Told::SetUp);
-        tried.end(b, "b.example", Told::DomainMisconfigured);
-        assert_eq!(tried.wait("a.example"), None);
-        assert_eq!(tried.wait("b.example"), out("b.example", 300));
-    }
-
-    #[test]
-    fn a_domain_that_is_not_set_up_shows_that_the_account_is() {
-        let mut tried = Tried::new();
-        tried.call("a.example", Told::AccountMisconfigured);
-        tried.pass(300);
-        tried.call("a.example", Told::DomainMisconfigured);
-        assert_eq!(tried.wait("b.example"), None);
-        assert!(tried.wait("a.example").is_some());
-    }
-
-    #[test]
-    fn a_rest_is_never_cut_short_and_the_longest_wait_is_named() {
-        let mut tried = Tried::new();
-        let [first, second] = [tried.begin("a.example"), tried.begin("a.example")];
-        tried.end(first, "a.example", Told::Rest(Reason::QuotaUsedUp, Duration::from_secs(100)));
-        tried.end(second, "a.example", Told::Rest(Reason::Throttled, Duration::from_secs(10)));
-        assert_eq!(tried.wait("a.example"), Some((Reason::QuotaUsedUp, 100)));
-        tried.pass(100);
-        assert_eq!(tried.wait("a.example"), None);
-    }
-
-    #[test]
-    fn domains_that_nobody_tries_are_forgotten() {
-        let mut tried = Tried::new();
-        for n in 0..1000 {
-            tried.call(&format!("{n}.example"), Told::DomainMisconfigured);
-            tried.pass(60);
-        }
-        assert!(tried.rotation.domains.len() <= 11, "{}", tried.rotation.domains.len());
+/// What is out for others is tried here; what is no longer out for them is tried at once.
+fn learn_probation(ours: &mut Option<Probation>, is_out: bool, now: Instant) {
+    match ours {
+        None if is_out => *ours = Some(Probation { until: now, probing: false }),
+        Some(probation) if !is_out => probation.until = probation.until.min(now),
+        _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,10 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -67,6 +70,9 @@ pub(super) struct Mock {
     capabilities: Capabilities,
     acts: Mutex<VecDeque<Act>>,
     calls: Mutex<Vec<Submission>>,
+    /// What it says to calls that send nothing, where it has one.
+    probed: Option<Mutex<VecDeque<Health>>>,
+    probes: AtomicUsize,
 }
 
 impl Mock {
@@ -79,12 +85,29 @@ impl Mock {
             smtputf8: true,
             idempotency: None,
         };
-        Self { name: ProviderName::new(name), capabilities, acts: Mutex::default(), calls: Mutex::default() }
+        Self {
+            name: ProviderName::new(name),
+            capabilities,
+            acts: Mutex::default(),
+            calls: Mutex::default(),
+            probed: None,
+            probes: AtomicUsize::new(0),
+        }
     }
 
     pub(super) fn with(mut self, change: impl FnOnce(&mut Capabilities)) -> Self {
         change(&mut self.capabilities);
         self
+    }
+
+    /// With a call that sends nothing, which says so in turn.
+    pub(super) fn probed(self, answers: impl IntoIterator<Item = Health>) -> Self {
+        Self { probed: Some(Mutex::new(answers.into_iter().collect())), ..self }
+    }
+
+    /// How often that was made.
+    pub(super) fn probes(&self) -> usize {
+        self.probes.load(Ordering::Relaxed)
     }
 
     pub(super) fn will(&self, acts: impl IntoIterator<Item = Act>) {
@@ -112,6 +135,14 @@ impl Provider for Mock {
 
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    fn probe(&self) -> Option<BoxFuture<'_, Health>> {
+        let answers = self.probed.as_ref()?;
+        Some(Box::pin(async move {
+            self.probes.fetch_add(1, Ordering::Relaxed);
+            answers.lock().unwrap().pop_front().unwrap_or(Health::Neutral)
+        }))
     }
 
     fn send(&self, submission: Submission) -> BoxFuture<'_, Outcome> {
@@ -181,10 +212,11 @@ impl Rig {
         let board = Board::default();
         let mocks: Vec<_> = mocks.into_iter().map(|(mock, settings)| (Arc::new(mock), settings)).collect();
         let order: Vec<_> = mocks.iter().map(|(mock, _)| mock.name.clone()).collect();
-        let links = Links::new(
+        let links = Links::with_dice(
             mocks.iter().map(|(mock, settings)| (mock.clone() as Arc<dyn Provider>, settings.clone())),
             &board,
             &Clock::default(),
+            0.0,
         );
         let chain = Chain::new("default", &order, &links).unwrap();
         let mocks = mocks.into_iter().map(|(mock, _)| (mock.name.to_string(), mock)).collect();

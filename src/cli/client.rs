@@ -11,7 +11,7 @@ use tonic::{
 };
 
 use super::Failure;
-use crate::proto::v1::email_service_client::EmailServiceClient;
+use crate::proto::v1::{email_service_client::EmailServiceClient, operator_service_client::OperatorServiceClient};
 
 /// Which service to speak to, and as whom.
 #[derive(Debug, Args)]
@@ -28,17 +28,24 @@ pub(super) struct ServiceAddress {
 }
 
 impl ServiceAddress {
-    /// Connects.
+    /// Connects, to send email or to ask after it.
     pub(super) async fn connect(&self) -> Result<EmailServiceClient<Channel>, Failure> {
+        Ok(EmailServiceClient::new(self.channel().await?).max_decoding_message_size(64 * 1024 * 1024))
+    }
+
+    /// Connects, to do what operators do.
+    pub(super) async fn connect_as_operator(&self) -> Result<OperatorServiceClient<Channel>, Failure> {
+        Ok(OperatorServiceClient::new(self.channel().await?))
+    }
+
+    async fn channel(&self) -> Result<Channel, Failure> {
         let endpoint = Endpoint::from_shared(self.address.clone())
             .map_err(|_| Failure::Usage(format!("--address: {:?} is not a URL", self.address)))?
             .connect_timeout(Duration::from_secs(5))
             .tcp_nodelay(true);
-        let channel = endpoint
-            .connect()
-            .await
-            .map_err(|error| Failure::Unavailable(format!("no service at {}: {}", self.address, root_cause(&error))))?;
-        Ok(EmailServiceClient::new(channel).max_decoding_message_size(64 * 1024 * 1024))
+        let connected = endpoint.connect().await;
+        connected
+            .map_err(|error| Failure::Unavailable(format!("no service at {}: {}", self.address, root_cause(&error))))
     }
 
     /// A request with the deadline and the client's name.

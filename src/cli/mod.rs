@@ -11,6 +11,7 @@ mod eml;
 mod exit;
 mod local;
 mod output;
+mod providers;
 mod request_file;
 mod send;
 mod serve;
@@ -42,6 +43,8 @@ enum Command {
     Send(Box<send::Send>),
     /// Show where a message stands and how it came there.
     Status(status::ShowStatus),
+    /// Show the providers and how they do, or take one out of rotation.
+    Providers(providers::Providers),
     /// Run everything on this machine, sandbox providers and a private Postgres included, until Ctrl-C.
     Dev(dev::Dev),
     /// Show a failover from beginning to end: 200 emails, a provider that breaks and heals, every inbox checked.
@@ -67,6 +70,7 @@ impl Cli {
             Command::CheckConfig(file) => check_config::run(&file),
             Command::Send(send) => send.run().await,
             Command::Status(status) => status.run().await,
+            Command::Providers(providers) => providers.run().await,
             Command::Dev(dev) => dev.run().await,
             Command::Demo(demo) => demo.run().await,
             Command::Bench(bench) => bench.run().await,

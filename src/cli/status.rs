@@ -90,7 +90,8 @@ pub(super) fn word(status: i32) -> &'static str {
     strip(v1::Status::try_from(status).unwrap_or_default().as_str_name(), "STATUS_")
 }
 
-fn strip(name: &'static str, prefix: &str) -> &'static str {
+/// A word of the contract without its prefix.
+pub(super) fn strip(name: &'static str, prefix: &str) -> &'static str {
     match name.strip_prefix(prefix) {
         Some("UNSPECIFIED") | None => "-",
         Some(word) => word,
@@ -149,7 +150,8 @@ fn seconds(duration: &prost_types::Duration) -> f64 {
     duration.seconds as f64 + f64::from(duration.nanos) / 1e9
 }
 
-fn time(timestamp: Option<&prost_types::Timestamp>) -> String {
+/// A time of the contract as RFC 3339; nothing where there is none.
+pub(super) fn time(timestamp: Option<&prost_types::Timestamp>) -> String {
     timestamp
         .and_then(|t| {
             OffsetDateTime::from_unix_timestamp(t.seconds).ok()?.replace_nanosecond(u32::try_from(t.nanos).ok()?).ok()
@@ -163,8 +165,12 @@ pub(super) fn json_line(response: &GetStatusResponse) -> String {
     format!("{}\n", to_json(response))
 }
 
+/// A text for scripts: null where there is none.
+pub(super) fn or_null(text: String) -> Value {
+    if text.is_empty() { Value::Null } else { Value::String(text) }
+}
+
 fn to_json(response: &GetStatusResponse) -> Value {
-    let or_null = |text: String| if text.is_empty() { Value::Null } else { Value::String(text) };
     let recipients: Vec<Value> = response
         .recipients
         .iter()

@@ -18,7 +18,8 @@ pub struct Breaker {
     /// do not open it, and it opens later.
     pub min_calls: u32,
     /// How many calls must fail one after another for it to open whatever the ratio, 5 by default: a provider that falls
-    /// silent is left at once, however well it did before. More: it opens later under load.
+    /// silent is left at once, however well it did before. Calls that have waited three
+    /// quarters as long as one that failed after half a second or more count with it. More: it opens later under load.
     pub consecutive_failures: u32,
     /// A call that took longer counts as a failure; 20 s by default.
     pub slow_call: Duration,

@@ -15,10 +15,10 @@ use super::{
 pub struct Provider {
     /// What kind it is, with that kind's own settings.
     pub kind: ProviderKind,
-    /// How many messages are handed to it at once by one process, 32 by default. More: faster, until the provider
-    /// throttles.
+    /// How many messages are handed to it at once by all processes together, 32 by default; each has its part of them.
+    /// More: faster, until the provider throttles.
     pub concurrency: usize,
-    /// How many messages a second are handed to it by one process; without it, the default: no limit.
+    /// How many messages a second are handed to it by all processes together; without it, the default: no limit.
     pub rate_per_second: Option<u32>,
     /// How long it rests after it throttled us without naming a time, 10 s by default.
     pub throttle_rest: Duration,
@@ -98,6 +98,12 @@ impl Choice for KindWord {
 }
 
 impl ProviderKind {
+    /// The word for it in the settings.
+    pub fn as_str(&self) -> &'static str {
+        let word = self.word();
+        KindWord::WORDS.iter().find(|(kind, _)| *kind == word).map_or("", |(_, word)| word)
+    }
+
     fn word(&self) -> KindWord {
         match self {
             ProviderKind::Http(_) => KindWord::Http,

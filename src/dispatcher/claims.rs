@@ -19,7 +19,10 @@ use super::{
     rooms::Rooms,
     send::{Job, Sender},
 };
-use crate::outbox::{ClaimRequest, Claims as Claimed, News, OutboxError};
+use crate::{
+    message::Priority,
+    outbox::{ClaimRequest, Claims as Claimed, News, OutboxError},
+};
 
 /// The shortest time from a claim that found nothing to one that only the time gave a reason for.
 const SETTLING: Duration = Duration::from_millis(5);
@@ -285,11 +288,15 @@ impl<'a> Claims<'a> {
 
     /// Sends each of the messages in a task of its own, so that a slow one holds up no other.
     fn spawn(&self, claimed: Claimed, places: Vec<FreePlace>) {
+        let priorities = self.book.lock().priorities(claimed.messages.iter().map(|message| message.lane));
         let jobs: Vec<Job> = claimed
             .messages
             .into_iter()
             .zip(places)
-            .map(|(message, place)| self.sender.job(message, self.places.occupy(place)))
+            .map(|(message, place)| {
+                let priority = priorities.get(&message.lane).copied().unwrap_or(Priority::Normal);
+                self.sender.job(message, priority, self.places.occupy(place))
+            })
             .collect();
         if !jobs.is_empty() {
             let sender = self.sender.clone();

@@ -68,13 +68,14 @@ impl Gatekeeper {
             return None;
         }
         let chain = self.chains.get(&new.chain)?;
-        let Readiness::Ready { provider, places: 1.., .. } = chain.readiness() else { return None };
+        // While a provider is tried out it is the claim that chooses with what.
+        let Readiness::Ready { provider, places: 1.., trials: 0, .. } = chain.readiness() else { return None };
         if !self.book.lock().lets_in(lane, new.send_at, OVERTAKES_AT_MOST) {
             return None;
         }
         let share = self.contents.try_take(new.message.email.content_bytes())?;
         let place = self.places.occupy(self.places.take(1).pop()?);
-        let ticket = Ticket { place, expected: chain.expect(&provider), share };
+        let ticket = Ticket { place, expected: chain.expect(&provider, new.message.priority), share };
         let deliveries = self.deliveries.clone();
         Some(Opening::new(provider, move |claimed, message| {
             let delivery = Delivery { claimed, message, ticket };

@@ -4,6 +4,7 @@
 //! claimed.
 
 mod entry;
+mod hands;
 
 use std::{
     cmp::Reverse,
@@ -14,7 +15,10 @@ use std::{
 
 use time::OffsetDateTime;
 
-use self::entry::{Entry, Looked, SHORT_LOOK_BACK};
+use self::{
+    entry::{Entry, Looked, SHORT_LOOK_BACK},
+    hands::Hands,
+};
 use crate::{
     delivery::ProviderName,
     message::Priority,
@@ -61,6 +65,8 @@ pub(super) struct Room {
     pub(super) provider: ProviderName,
     /// How many messages.
     pub(super) places: usize,
+    /// How many of them try out whether a provider is well again.
+    pub(super) trials: usize,
 }
 
 /// What is wanted of the lanes.
@@ -119,6 +125,11 @@ impl LaneBook {
             !entry.lane.paused && !entry.has_rest && since.is_none_or(|since| now - since < overtakes_at_most)
         };
         self.lanes.get(&lane).is_some_and(is_open)
+    }
+
+    /// The priorities of these lanes, as far as they are known.
+    pub(super) fn priorities(&self, lanes: impl IntoIterator<Item = LaneId>) -> BTreeMap<LaneId, Priority> {
+        lanes.into_iter().filter_map(|lane| Some((lane, self.lanes.get(&lane)?.lane.priority))).collect()
     }
 
     /// Something may be due in any lane.
@@ -190,36 +201,32 @@ impl LaneBook {
     /// Deals out so many messages to the lanes that wait, no more to those of a chain than it has room for: to a
     /// priority by its weight, and in it to each lane the same. What is dealt one at a time is fair over time.
     ///
+    /// Where a provider is tried out, that is done with the messages that matter least: these come before all others.
+    ///
     /// After them come the others that wait, for one message each: they are only looked at where the first have less
     /// than was dealt to them.
     pub(super) fn deal(&mut self, messages: usize, rooms: &BTreeMap<String, Room>, now: OffsetDateTime) -> Deal {
         let lanes = self.join(rooms, now);
         let strides = strides(&lanes);
-        let mut left: BTreeMap<&str, usize> = rooms.iter().map(|(chain, room)| (chain.as_str(), room.places)).collect();
-        let mut turns: BinaryHeap<_> = lanes.iter().map(|lane| Reverse((self.lanes[&lane.id].pass, lane.id))).collect();
         let by_id: BTreeMap<LaneId, &Lane> = lanes.iter().map(|lane| (lane.id, lane)).collect();
-        let mut order: Vec<LaneId> = Vec::new();
-        let mut shares: BTreeMap<LaneId, usize> = BTreeMap::new();
-        let mut dealt = 0;
-        while dealt < messages
+        let mut hands = Hands::new(messages, rooms);
+        for id in self.for_trials(&lanes, rooms) {
+            hands.give(by_id[&id]);
+        }
+        let pass_of = |lane: &Lane| self.lanes[&lane.id].pass + strides[&lane.priority] * hands.share(lane.id) as u64;
+        let mut turns: BinaryHeap<_> = lanes.iter().map(|lane| Reverse((pass_of(lane), lane.id))).collect();
+        while hands.have_more()
             && let Some(Reverse((pass, id))) = turns.pop()
         {
-            let lane = by_id[&id];
-            let Some(places) = left.get_mut(lane.chain.as_str()).filter(|places| **places > 0) else { continue };
-            *places -= 1;
-            dealt += 1;
-            let share = shares.entry(id).or_insert(0);
-            if *share == 0 {
-                order.push(id);
+            if hands.give(by_id[&id]) {
+                turns.push(Reverse((pass + strides[&by_id[&id].priority], id)));
             }
-            *share += 1;
-            turns.push(Reverse((pass + strides[&lane.priority], id)));
         }
-        let has_places = |lane: &&LaneId| left.get(by_id[lane].chain.as_str()).is_some_and(|places| *places > 0);
         let beside: Vec<LaneId> = turns.into_sorted_vec().into_iter().rev().map(|Reverse((_, id))| id).collect();
-        let beside = beside.iter().filter(|id| !shares.contains_key(id)).filter(has_places).take(BESIDE_AT_MOST);
-        let mut deal = Deal { messages: dealt, ..Deal::default() };
-        for id in order.iter().chain(beside) {
+        let is_beside = |id: &&LaneId| hands.share(**id) == 0 && hands.has_places(by_id[*id]);
+        let beside = beside.iter().filter(is_beside).take(BESIDE_AT_MOST);
+        let mut deal = Deal { messages: hands.dealt, ..Deal::default() };
+        for id in hands.order.iter().chain(beside) {
             let (lane, entry) = (by_id[id], &self.lanes[id]);
             let looks_back = entry.looks_back(now);
             let look_back = if looks_back { LOOK_BACK } else { SHORT_LOOK_BACK };
@@ -229,10 +236,23 @@ impl LaneBook {
                 chain: lane.chain.clone(),
                 provider: rooms[&lane.chain].provider.clone(),
                 since: entry.position.map(|position| position - look_back),
-                limit: shares.get(id).copied().unwrap_or(1),
+                limit: hands.share(*id).max(1),
             });
         }
         deal
+    }
+
+    /// The lanes from which a provider is tried out, once for each message: of the least priority that waits.
+    fn for_trials(&self, lanes: &[Lane], rooms: &BTreeMap<String, Room>) -> Vec<LaneId> {
+        let mut chosen = Vec::new();
+        for (chain, room) in rooms.iter().filter(|(_, room)| room.trials > 0) {
+            let of_chain = || lanes.iter().filter(|lane| lane.chain == *chain);
+            let Some(least) = of_chain().map(|lane| lane.priority).max() else { continue };
+            let mut least: Vec<LaneId> = of_chain().filter(|lane| lane.priority == least).map(|lane| lane.id).collect();
+            least.sort_by_key(|id| (self.lanes[id].pass, *id));
+            chosen.extend(least.into_iter().cycle().take(room.trials));
+        }
+        chosen
     }
 
     /// Takes in what a claim came to. A lane in which less was found than was asked for has nothing more; what was

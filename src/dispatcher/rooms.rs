@@ -24,8 +24,8 @@ impl Rooms {
         let mut rooms = Self { open: BTreeMap::new(), most: 0, resting_until: None };
         for (name, chain) in chains {
             match chain.readiness() {
-                Readiness::Ready { provider, places, most } => {
-                    rooms.open.insert(name.clone(), Room { provider, places });
+                Readiness::Ready { provider, places, trials, most } => {
+                    rooms.open.insert(name.clone(), Room { provider, places, trials });
                     rooms.most += most;
                 }
                 Readiness::RestsUntil(until) => {

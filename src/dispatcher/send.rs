@@ -23,7 +23,7 @@ use super::{
 use crate::{
     chain::{Chain, Counted, Offer},
     delivery::{self, Class, Next, RetryPolicy, Round, Standing, Status},
-    message::{Message, MessageId, RecipientIndex, UnknownOutcome},
+    message::{Message, MessageId, Priority, RecipientIndex, UnknownOutcome},
     outbox::{Claimed, Outbox, OutboxError, Settlement},
 };
 
@@ -59,8 +59,8 @@ pub(super) struct Job {
 
 impl Sender {
     /// The message that was claimed for that place.
-    pub(super) fn job(&self, claimed: Claimed, place: Place) -> Job {
-        let expected = self.chains.get(&claimed.chain).and_then(|chain| chain.expect(&claimed.provider));
+    pub(super) fn job(&self, claimed: Claimed, priority: Priority, place: Place) -> Job {
+        let expected = self.chains.get(&claimed.chain).and_then(|chain| chain.expect(&claimed.provider, priority));
         self.job_expected(claimed, place, expected)
     }
 

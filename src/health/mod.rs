@@ -1,9 +1,12 @@
-//! A snapshot of every provider's state, for those who ask: what a message waits for, who is in rotation.
+//! A snapshot of every provider's state, for those who ask: what a message waits for, who is in rotation; and what
+//! processes tell each other of it.
 //!
 //! Owns no decision: the chain publishes here when a state changes, and readers never block it. What ends by itself
 //! with time is not published again, so every reader says what time it is.
 
+mod known;
 mod reason;
+mod share;
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +17,9 @@ use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::delivery::ProviderName;
 
+pub use known::{Findings, Known, Mode, Opened, Rest, SharedState};
 pub use reason::Reason;
+pub use share::Share;
 
 /// A circuit breaker's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +57,18 @@ pub struct Waiting {
 pub struct ProviderState {
     circuit: Circuit,
     waiting: Option<Waiting>,
+    mode: Mode,
 }
 
 impl ProviderState {
     /// The state at a change.
     pub fn new(circuit: Circuit, waiting: Option<Waiting>) -> Self {
-        Self { circuit, waiting }
+        Self { circuit, waiting, mode: Mode::On }
+    }
+
+    /// The same of a provider that an operator wants so.
+    pub fn in_mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
     }
 
     /// Its circuit breaker. One whose time has passed is half-open, whether or not somebody has called since.
@@ -71,6 +82,22 @@ impl ProviderState {
     /// Why it is not asked; `None` if it is.
     pub fn waiting(&self, now: OffsetDateTime) -> Option<&Waiting> {
         self.waiting.as_ref().filter(|waiting| waiting.until > now)
+    }
+
+    /// What an operator wants of it.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Why nothing new is offered to it, as a clause; `None` if it is.
+    fn keeps_out(&self, provider: &ProviderName, now: OffsetDateTime) -> Option<String> {
+        match self.mode {
+            Mode::Off => Some(Reason::TurnedOff.of(provider)),
+            Mode::Drain => Some(Reason::Draining.of(provider)),
+            Mode::On => self
+                .waiting(now)
+                .map(|waiting| format!("{} until {}", waiting.reason.of(provider), to_the_second(waiting.until))),
+        }
     }
 }
 
@@ -104,10 +131,7 @@ impl Board {
         let reasons: Vec<String> = chains
             .get(chain)?
             .iter()
-            .map(|provider| {
-                let waiting = states.get(provider)?.waiting(now)?;
-                Some(format!("{} until {}", waiting.reason.of(provider), to_the_second(waiting.until)))
-            })
+            .map(|provider| states.get(provider)?.keeps_out(provider, now))
             .collect::<Option<_>>()?;
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
@@ -164,6 +188,16 @@ mod tests {
         assert_eq!(open.circuit(NOW - Duration::SECOND), Circuit::Open);
         assert_eq!(open.circuit(NOW), Circuit::HalfOpen);
         assert_eq!(board([open, later]).waiting_for("default", NOW), None);
+    }
+
+    #[test]
+    fn what_an_operator_took_out_is_waited_for_without_a_time() {
+        let [off, drained] =
+            [Mode::Off, Mode::Drain].map(|mode| ProviderState::new(Circuit::Closed, None).in_mode(mode));
+        assert_eq!(
+            board([off, drained]).waiting_for("default", NOW).as_deref(),
+            Some("provider primary is turned off by an operator; provider backup is being drained for an operator")
+        );
     }
 
     #[test]

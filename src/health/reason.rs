@@ -23,6 +23,10 @@ pub enum Reason {
     Misconfigured,
     /// That sender domain is not set up at it.
     MisconfiguredForSenderDomain(String),
+    /// An operator turned it off.
+    TurnedOff,
+    /// An operator wants it to be given nothing new.
+    Draining,
     /// As many messages as the settings allow are with it already.
     ConcurrencyLimit,
     /// As many messages a second as the settings allow are handed to it already.
@@ -53,6 +57,8 @@ impl fmt::Display for Reason {
             Reason::MisconfiguredForSenderDomain(domain) => {
                 return write!(f, "misconfigured for sender domain {domain}");
             }
+            Reason::TurnedOff => "turned off by an operator",
+            Reason::Draining => "being drained for an operator",
             Reason::ConcurrencyLimit => "concurrency limit",
             Reason::RateLimit => "rate limit",
         })

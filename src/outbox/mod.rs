@@ -27,6 +27,7 @@ mod notify;
 mod openings;
 mod overview;
 mod presence;
+mod provider_state;
 mod query;
 mod recover;
 mod remove;
@@ -51,13 +52,13 @@ pub use lanes::{Lane, LaneId};
 pub use look::LaneSeen;
 pub use notify::Listener;
 pub use openings::{Opening, Openings};
-pub use presence::Presence;
+pub use presence::{Company, Presence};
 pub use retention::{Removed, Retirement};
 pub use types::{
     Accepted, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage, OutboxError, Settled,
     Settlement,
 };
-pub use wake::{News, Wake};
+pub use wake::{Heard, News, Wake};
 
 /// The outbox in Postgres. Cheap to clone: all clones share one pool of connections.
 ///

@@ -1,4 +1,5 @@
-//! What processes tell each other over NOTIFY: in which lanes something was accepted.
+//! What processes tell each other over NOTIFY: in which lanes something was accepted, that one of them came or went, and
+//! that something is known of a provider.
 //!
 //! Owns the words and the connection that listens. What is lost is found by those who look for themselves: nothing
 //! depends on it.
@@ -6,7 +7,7 @@
 use sqlx::postgres::PgListener;
 use time::{Duration, OffsetDateTime};
 
-use super::{LaneId, Outbox, OutboxError, Wake, wake::ForOthers};
+use super::{Heard, LaneId, Outbox, OutboxError, Wake, wake::ForOthers};
 
 /// Of more lanes than this nobody is told one by one. A payload has 8000 bytes at most (PostgreSQL documentation,
 /// NOTIFY), and a lane takes 25.
@@ -14,6 +15,10 @@ const LANES_AT_MOST: usize = 200;
 
 /// The word for: look for yourself.
 const LOOK_ANEW: &str = "*";
+
+/// The words for: count who is there, and read what is known of providers. To an older version each means to look anew.
+const COMPANY: &str = "company";
+const PROVIDERS: &str = "providers";
 
 impl Outbox {
     /// Tells the dispatchers of other processes what this one has to tell them, in a statement of its own: within that of
@@ -45,6 +50,7 @@ impl Listener {
         let _listening = wake.listening();
         // What was said before nobody has heard.
         wake.look_anew();
+        wake.hear(Heard { company: true, ..Heard::default() });
         while let Some(notification) = self.0.try_recv().await? {
             take_in(notification.payload(), wake);
         }
@@ -58,24 +64,32 @@ const LATE: Duration = Duration::milliseconds(500);
 /// What is told, in words: `7` for something due now, `7@1764590400000` for something due at that many milliseconds
 /// since 1970 (later, or long ago), separated by commas.
 fn words(for_others: &ForOthers) -> Option<String> {
-    if for_others.look_anew || for_others.lanes.len() > LANES_AT_MOST {
-        return Some(LOOK_ANEW.to_owned());
-    }
+    let Heard { company, providers } = for_others.heard;
+    let mut words: Vec<String> = [(COMPANY, company), (PROVIDERS, providers)]
+        .into_iter()
+        .filter(|(_, is_so)| *is_so)
+        .map(|(w, _)| w.to_owned())
+        .collect();
     let now = OffsetDateTime::now_utc();
     let word = |(lane, due_at): (&LaneId, &OffsetDateTime)| match due_at {
         due_at if *due_at <= now && now - *due_at < LATE => lane.to_string(),
         due_at => format!("{lane}@{}", due_at.unix_timestamp_nanos() / 1_000_000),
     };
-    let words: Vec<String> = for_others.lanes.iter().map(word).collect();
+    match for_others.look_anew || for_others.lanes.len() > LANES_AT_MOST {
+        true => words.push(LOOK_ANEW.to_owned()),
+        false => words.extend(for_others.lanes.iter().map(word)),
+    }
     (!words.is_empty()).then(|| words.join(","))
 }
 
 /// Whoever does not understand a word, since a newer version has said it, looks for himself.
 fn take_in(words: &str, wake: &Wake) {
     for word in words.split(',') {
-        match read(word) {
-            Some((lane, due_at)) => wake.expect(lane, due_at),
-            None => wake.look_anew(),
+        match (word, read(word)) {
+            (COMPANY, _) => wake.hear(Heard { company: true, ..Heard::default() }),
+            (PROVIDERS, _) => wake.hear(Heard { providers: true, ..Heard::default() }),
+            (_, Some((lane, due_at))) => wake.expect(lane, due_at),
+            (_, None) => wake.look_anew(),
         }
     }
 }
@@ -116,6 +130,21 @@ mod tests {
         assert_eq!(news.later, [(later, LaneId::new(8)), (later, LaneId::new(9))].into());
         assert!(!news.look_anew);
         assert_eq!(told(&[]), (None, News::default()));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_about_messages_is_told_beside_them() {
+        let (here, there) = (Wake::new(Clock::default()), Wake::new(Clock::default()));
+        here.accepted(LaneId::new(7), OffsetDateTime::now_utc());
+        here.company_changed();
+        here.providers_changed();
+        let words = words(&here.take_for_others()).unwrap_or_default();
+        assert_eq!(words, "company,providers,7");
+        take_in(&words, &there);
+        let news = there.take();
+        assert!(!news.look_anew && news.now.len() == 1);
+        assert_eq!(there.heard().await, Heard { company: true, providers: true });
+        assert_eq!(here.heard().await, Heard { company: false, providers: true }, "what is set here counts here");
     }
 
     #[test]

@@ -33,6 +33,8 @@ struct Shared {
     for_others: Mutex<ForOthers>,
     told_others: Notify,
     listening: AtomicBool,
+    heard: Mutex<Heard>,
+    has_heard: Notify,
     /// Processes that send from this outbox, besides this one.
     others: AtomicUsize,
 }
@@ -56,6 +58,15 @@ struct Untaken {
     since: Option<Instant>,
 }
 
+/// What a process was told that is not about messages, since it last asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// A process that sends came or went.
+    pub company: bool,
+    /// Something is known of a provider that was not before.
+    pub providers: bool,
+}
+
 /// What others are to be told.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ForOthers {
@@ -63,6 +74,8 @@ pub(super) struct ForOthers {
     pub(super) lanes: BTreeMap<LaneId, OffsetDateTime>,
     /// Whether they have to look anew.
     pub(super) look_anew: bool,
+    /// What is not about messages.
+    pub(super) heard: Heard,
 }
 
 /// While it is kept, this process hears others.
@@ -122,6 +135,40 @@ impl Wake {
         self.shared.told_others.notify_one();
     }
 
+    /// This process came, or went: others count who is there.
+    pub fn company_changed(&self) {
+        self.for_others().heard.company = true;
+        self.shared.told_others.notify_one();
+    }
+
+    /// Something is known of a provider that was not before: others read it.
+    pub fn found_out(&self) {
+        self.for_others().heard.providers = true;
+        self.shared.told_others.notify_one();
+    }
+
+    /// An operator wants something else of a provider: every process reads it, this one too.
+    pub fn providers_changed(&self) {
+        self.hear(Heard { providers: true, ..Heard::default() });
+        self.found_out();
+    }
+
+    /// Waits until something is told that is not about messages.
+    pub async fn heard(&self) -> Heard {
+        loop {
+            let heard = std::mem::take(&mut *self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner));
+            if heard != Heard::default() {
+                return heard;
+            }
+            self.shared.has_heard.notified().await;
+        }
+    }
+
+    /// This process's dispatcher looks whether there is something to do, and asks nobody.
+    pub fn ring(&self) {
+        self.shared.rung.notify_one();
+    }
+
     /// This process's dispatcher looks anew.
     pub fn look_anew(&self) {
         self.news().news.look_anew = true;
@@ -172,6 +219,14 @@ impl Wake {
     pub(super) fn listening(&self) -> Listening {
         self.shared.listening.store(true, Ordering::Relaxed);
         Listening(self.clone())
+    }
+
+    pub(super) fn hear(&self, more: Heard) {
+        let mut heard = self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.company |= more.company;
+        heard.providers |= more.providers;
+        drop(heard);
+        self.shared.has_heard.notify_one();
     }
 
     pub(super) fn take_for_others(&self) -> ForOthers {

@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 use crate::{
-    delivery::{Outcome, ProviderName},
+    delivery::{Health, Outcome, ProviderName},
     message::{Message, RecipientIndex},
 };
 
@@ -32,6 +32,12 @@ pub trait Provider: Send + Sync {
 
     /// Hands the message over, for those recipients only.
     fn send(&self, submission: Submission) -> BoxFuture<'_, Outcome>;
+
+    /// Makes a cheap authenticated call that sends nothing, and tells whether the account is set up: `Healthy` if it is,
+    /// `Misconfigured` if it is not, anything else where that did not show. `None` where the provider has no such call.
+    fn probe(&self) -> Option<BoxFuture<'_, Health>> {
+        None
+    }
 }
 
 /// What is handed to an adapter.

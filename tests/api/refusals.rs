@@ -2,9 +2,8 @@
 
 use postrider::proto::v1::{
     Attachment, BatchGetStatusRequest, CancelEmailRequest, CancelMessagesRequest, EraseMessagesRequest,
-    GetMessageRequest, GetStatusRequest, ListMessagesRequest, ListProvidersRequest, RetryMessagesRequest,
-    SendEmailBatchRequest, SendEmailRequest, SetProviderModeRequest, WatchStatusRequest,
-    operator_service_client::OperatorServiceClient,
+    GetMessageRequest, GetStatusRequest, ListMessagesRequest, RetryMessagesRequest, SendEmailBatchRequest,
+    SendEmailRequest, WatchStatusRequest, operator_service_client::OperatorServiceClient,
 };
 use prost_types::Timestamp;
 use tonic::{Code, Status, codec::CompressionEncoding};
@@ -130,6 +129,4 @@ async fn calls_of_later_versions_say_that_they_are_missing() {
     missing(operator.retry_messages(RetryMessagesRequest::default()).await, "RetryMessages");
     missing(operator.cancel_messages(CancelMessagesRequest::default()).await, "CancelMessages");
     missing(operator.erase_messages(EraseMessagesRequest::default()).await, "EraseMessages");
-    missing(operator.list_providers(ListProvidersRequest::default()).await, "ListProviders");
-    missing(operator.set_provider_mode(SetProviderModeRequest::default()).await, "SetProviderMode");
 }

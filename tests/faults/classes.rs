@@ -52,8 +52,9 @@ fn meaning(class: &str) -> (Status, u32) {
 }
 
 /// Sends a message, and looks what the outbox shows of it after its first attempt.
-async fn show(database: &Arc<Database>, setup: &Setup, class: &str, code: &str) {
-    // A service of its own for each, to which nothing of the others has happened.
+async fn show(setup: &Setup, class: &str, code: &str) {
+    // A service of its own for each, to which nothing of the others has happened, and an outbox that knows nothing of it.
+    let database = Arc::new(Database::new().await);
     let app = TestApp::start_on(database.clone(), &setup.clone().set("retry.pause", "1h")).await;
     let id = app.send(email_to(&format!("{class}@example.net"))).await;
     let status = app.wait(&id, |status| !status.events.is_empty() && status.status() != Status::InProcess).await;
@@ -71,20 +72,20 @@ async fn show(database: &Arc<Database>, setup: &Setup, class: &str, code: &str) 
 
 #[tokio::test]
 async fn whatever_a_gateway_answers_is_classified_and_shown() {
-    let (sink, database) = (gateway("gateway").await, Arc::new(Database::new().await));
+    let sink = gateway("gateway").await;
     let setup = Setup::new().http("provider", &sink.url());
     for (class, fault, code) in GATEWAY {
         sink.switch().switch_to(fault).unwrap();
-        show(&database, &setup, class, code).await;
+        show(&setup, class, code).await;
     }
 }
 
 #[tokio::test]
 async fn whatever_a_relay_answers_is_classified_and_shown() {
-    let (sink, database) = (relay("relay").await, Arc::new(Database::new().await));
+    let sink = relay("relay").await;
     let setup = Setup::new().smtp("provider", sink.address());
     for (class, fault, code) in RELAY {
         sink.switch().switch_to(fault).unwrap();
-        show(&database, &setup, class, code).await;
+        show(&setup, class, code).await;
     }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use postrider::{
     config::Roles,
-    delivery::Status,
+    delivery::{ProviderName, Status},
+    health::Share,
     message::{ClientId, Priority},
-    outbox::{LaneId, News, Presence, Wake},
+    outbox::{Company, LaneId, News, Presence, Wake},
 };
 
 use super::{DAY, Draft, HOUR, claim, claimed_one, let_leases_run_out, request};
@@ -15,6 +16,11 @@ use crate::support::postgres::Database;
 fn presence(roles: &str, chains: &[&str]) -> Presence {
     let roles: Roles = roles.parse().unwrap();
     Presence::new(&roles, chains.iter().map(|chain| (*chain).to_owned()))
+}
+
+/// Says that it is there, and tells how many others send.
+async fn others(db: &Database, presence: &Presence) -> usize {
+    db.outbox.say_present(presence).await.unwrap().others
 }
 
 async fn lane_of(db: &Database, client: &str) -> LaneId {
@@ -87,20 +93,49 @@ async fn processes_know_how_many_others_send() {
         presence("api,dispatch", &["default", "bulk"]),
         presence("api", &[]),
     );
-    assert_eq!(db.outbox.say_present(&one).await.unwrap(), 0);
-    assert_eq!(db.outbox.say_present(&two).await.unwrap(), 1);
-    assert_eq!(db.outbox.say_present(&api).await.unwrap(), 2);
-    assert_eq!(db.outbox.say_present(&one).await.unwrap(), 1, "who does not send is not counted");
+    assert_eq!(others(&db, &one).await, 0);
+    assert_eq!(others(&db, &two).await, 1);
+    assert_eq!(others(&db, &api).await, 2);
+    assert_eq!(others(&db, &one).await, 1, "who does not send is not counted");
     assert_eq!(db.count("dispatcher").await, 3);
     db.execute("update dispatcher set seen_at = now() - interval '31 seconds' where 'maintain' = any (roles)").await;
-    assert_eq!(db.outbox.say_present(&api).await.unwrap(), 1, "who says nothing is gone");
+    assert_eq!(others(&db, &api).await, 1, "who says nothing is gone");
     db.execute("update dispatcher set seen_at = now() - interval '2 hours' where 'maintain' = any (roles)").await;
-    assert_eq!(db.outbox.say_present(&api).await.unwrap(), 1);
+    assert_eq!(others(&db, &api).await, 1);
     assert_eq!(db.count("dispatcher").await, 2, "and forgotten");
     db.outbox.say_gone(&two).await.unwrap();
-    assert_eq!(db.outbox.say_present(&api).await.unwrap(), 0);
-    assert_eq!(db.outbox.say_present(&one).await.unwrap(), 0, "it comes back as it went");
+    assert_eq!(others(&db, &api).await, 0);
+    assert_eq!(others(&db, &one).await, 0, "it comes back as it went");
     assert_eq!(db.count("dispatcher").await, 3, "its chains are remembered for a while");
+}
+
+#[tokio::test]
+async fn an_account_is_shared_by_those_that_send_through_it() {
+    let db = Database::new().await;
+    let through = |providers: &[&str]| {
+        let kinds: Vec<_> = providers.iter().map(|name| ((*name).to_owned(), "http".to_owned())).collect();
+        presence("dispatch", &["default"]).with_providers(kinds)
+    };
+    let share = |company: &Company, provider: &str| company.shares[&ProviderName::new(provider)];
+    let (both, one) = (through(&["a", "b"]), through(&["b"]));
+    let alone = db.outbox.say_present(&both).await.unwrap();
+    assert_eq!((share(&alone, "a"), share(&alone, "b")), (Share::WHOLE, Share::WHOLE));
+    let second = db.outbox.say_present(&one).await.unwrap();
+    assert_eq!((share(&second, "b"), second.shares.len()), (Share::new(1, 1), 1));
+    let first = db.outbox.say_present(&both).await.unwrap();
+    assert_eq!((share(&first, "a"), share(&first, "b")), (Share::WHOLE, Share::new(0, 1)));
+
+    // An older version does not say, and may send through any; who does not send has no part.
+    db.outbox.say_present(&presence("api", &[])).await.unwrap();
+    db.outbox.say_present(&presence("dispatch", &["default"])).await.unwrap();
+    db.execute("update dispatcher set providers = null where providers = '{}'").await;
+    let first = db.outbox.say_present(&both).await.unwrap();
+    assert_eq!((share(&first, "a"), share(&first, "b")), (Share::new(0, 1), Share::new(0, 2)));
+
+    db.execute("update dispatcher set seen_at = now() - interval '31 seconds' where providers is null").await;
+    db.outbox.say_gone(&both).await.unwrap();
+    let left = db.outbox.say_present(&one).await.unwrap();
+    assert_eq!((share(&left, "b"), left.others), (Share::WHOLE, 0), "it follows when one goes");
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use postrider::app::App;
+use postrider::{app::App, delivery::ProviderName, health::Board};
+use time::OffsetDateTime;
 
 use super::{caller::Caller, postgres::Database, setup::Setup};
 
@@ -25,6 +26,21 @@ impl TestApp {
         drop(rustls::crypto::ring::default_provider().install_default());
         let app = App::start(&setup.settings(&database)).await.unwrap_or_else(|error| panic!("{error}"));
         Self { caller: Caller::at(format!("http://{}", app.address())), app: Some(app), database }
+    }
+
+    /// Whether it leaves that provider alone for a while.
+    pub fn waits(&self, provider: &str) -> bool {
+        let state = self.board().provider(&ProviderName::new(provider)).expect("it has the provider");
+        state.waiting(OffsetDateTime::now_utc()).is_some()
+    }
+
+    /// Whether it knows that an operator wants that of a provider.
+    pub fn mode_is(&self, provider: &str, mode: &str) -> bool {
+        self.board().provider(&ProviderName::new(provider)).expect("it has the provider").mode().as_str() == mode
+    }
+
+    fn board(&self) -> &Board {
+        self.app.as_ref().expect("it runs").board()
     }
 
     /// Stops it, and checks that it left nothing taken and that the counts are right.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use postrider::{
     api::CLIENT_ID,
     proto::v1::{
-        Email, Event, GetStatusRequest, GetStatusResponse, Mailbox, OutcomeClass, SendEmailRequest, SetLaneModeRequest,
-        Status, UnknownOutcomePolicy, email_service_client::EmailServiceClient,
-        operator_service_client::OperatorServiceClient,
+        Email, Event, GetStatusRequest, GetStatusResponse, ListProvidersRequest, Mailbox, OutcomeClass, Provider,
+        ProviderMode, SendEmailRequest, SetLaneModeRequest, SetProviderModeRequest, Status, UnknownOutcomePolicy,
+        email_service_client::EmailServiceClient, operator_service_client::OperatorServiceClient,
     },
 };
 use time::OffsetDateTime;
@@ -85,6 +85,18 @@ impl Caller {
     /// Pauses a lane, or lets it go on.
     pub async fn set_lane_mode(&self, request: SetLaneModeRequest) -> Result<bool, tonic::Status> {
         Ok(self.operator.clone().set_lane_mode(request).await?.into_inner().paused)
+    }
+
+    /// The providers, as any process knows them.
+    pub async fn list_providers(&self) -> Vec<Provider> {
+        let answer = self.operator.clone().list_providers(ListProvidersRequest {}).await;
+        answer.expect("they are listed").into_inner().providers
+    }
+
+    /// Takes a provider out of rotation, or puts it back.
+    pub async fn set_provider_mode(&self, provider: &str, mode: ProviderMode) -> Result<Provider, tonic::Status> {
+        let request = SetProviderModeRequest { provider: provider.to_owned(), mode: mode.into() };
+        Ok(self.operator.clone().set_provider_mode(request).await?.into_inner().provider.expect("it is told"))
     }
 
     /// Sends them at once, and gives their ids in their order.

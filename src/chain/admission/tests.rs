@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::{FutureExt, future::join_all, poll};
 use time::OffsetDateTime;
@@ -7,11 +7,11 @@ use tokio::time::advance;
 use super::*;
 use crate::{
     chain::{
-        Offer,
-        testing::{Act, Mock, Rig, accept, answer, down, first_ready, offer, settings, summary},
+        Offer, Readiness,
+        testing::{Act, Mock, Rig, accept, answer, down, first_ready, message, offer, offer_of, settings, summary},
     },
     delivery::{Class, Health, ProviderName, Round},
-    health::Circuit,
+    health::{Circuit, Known, Mode, SharedState},
 };
 
 const HEALTHY: Health = Health::Healthy;
@@ -219,4 +219,164 @@ async fn an_outcome_that_says_nothing_of_the_provider_moves_nothing() {
 async fn no_concurrency_at_all_is_one_at_a_time() {
     let rig = rig(|a| a.concurrency = 0);
     assert_eq!(summary(&rig.send(offer(1)).await), "a:ACCEPTED");
+}
+
+fn shares(before: usize, others: usize) -> BTreeMap<ProviderName, Share> {
+    [(ProviderName::new("a"), Share::new(before, others))].into()
+}
+
+/// How many messages are claimed for the chain that has none.
+fn places(rig: &Rig) -> usize {
+    match rig.chain.readiness() {
+        Readiness::Ready { places, .. } => places,
+        Readiness::RestsUntil(_) => 0,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_are_those_of_the_account_and_each_process_has_its_part() {
+    let rig = rig(|a| {
+        a.concurrency = 4;
+        a.rate_per_second = Some(10);
+    });
+    rig.links.keep_to(&shares(0, 1));
+    rig.mock("a").will(vec![takes(5); 4]);
+    let began = Instant::now();
+    send_at_once(&rig, 4).await;
+    assert!(began.elapsed() >= Duration::from_secs(10), "two at a time: {:?}", began.elapsed());
+
+    let began = Instant::now();
+    send_at_once(&rig, 20).await;
+    assert!(began.elapsed() >= Duration::from_millis(3_500), "five a second: {:?}", began.elapsed());
+
+    rig.links.keep_to(&BTreeMap::new());
+    let began = Instant::now();
+    send_at_once(&rig, 20).await;
+    assert!(began.elapsed() < Duration::from_millis(2_200), "all of it: {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_more_processes_than_places_the_last_claim_nothing_and_turn_nothing_to_another_provider() {
+    let rig = rig(|a| a.concurrency = 3);
+    for (before, expected) in [(0, 2), (1, 2), (2, 2), (3, 0), (4, 0)] {
+        rig.links.keep_to(&shares(before, 4));
+        assert_eq!(places(&rig), expected, "{before} of 5");
+        assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")));
+    }
+    // What has come already is not left lying.
+    assert_eq!(summary(&rig.send(offer(1)).await), "a:ACCEPTED");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_is_claimed_than_the_rate_lets_through_in_a_while() {
+    let rig = rig(|a| a.rate_per_second = Some(10));
+    assert_eq!(places(&rig), 20);
+    rig.links.keep_to(&shares(0, 3));
+    assert_eq!(places(&rig), 5);
+}
+
+/// Sends a message of that priority.
+async fn send_of(rig: &Rig, priority: Priority) -> Round {
+    let mut message = message(1);
+    message.priority = priority;
+    rig.send(offer_of(message)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_what_was_claimed_together_the_least_tries_out_a_provider() {
+    use Priority::{Bulk, High, Normal};
+    let table = [
+        ([High, Normal, Bulk], "bba", "BULK before NORMAL before HIGH"),
+        ([High, High, Normal], "bba", "NORMAL before HIGH"),
+        ([High, High, High], "abb", "HIGH where nothing else is there"),
+        ([Bulk, Normal, High], "abb", "it came first anyway"),
+    ];
+    for (priorities, expected, why) in table {
+        let rig = rig(|a| a.breaker.probes = 1);
+        trip(&rig).await;
+        advance(Duration::from_secs(10)).await;
+        rig.mock("a").will(vec![takes(1); 3]);
+        let claimed = priorities.map(|priority| (priority, rig.chain.expect(&ProviderName::new("a"), priority)));
+        let sends = claimed.into_iter().map(|(priority, expected)| {
+            let rig = &rig;
+            async move {
+                drop(expected);
+                send_of(rig, priority).await
+            }
+        });
+        let taken: String = join_all(sends).await.iter().map(|round| round.attempts[0].provider.as_str()).collect();
+        assert_eq!(taken, expected, "{why}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_not_only_tried_out_takes_every_priority() {
+    let rig = rig(|_| ());
+    let _bulk: Vec<_> = (0..5).map(|_| rig.chain.expect(&ProviderName::new("a"), Priority::Bulk)).collect();
+    assert_eq!(summary(&send_of(&rig, Priority::High).await), "a:ACCEPTED");
+    // Nor does one that only comes back from a rest.
+    rig.mock("a").will([answer(Class::Throttled, Health::Resting { retry_after: None })]);
+    send_of(&rig, Priority::High).await;
+    advance(Duration::from_secs(8)).await;
+    assert_eq!(summary(&send_of(&rig, Priority::High).await), "a:ACCEPTED");
+}
+
+/// What an operator wants, as it is read.
+fn set_mode(rig: &Rig, mode: Mode, version: i64) {
+    let (provider, known) = (ProviderName::new("a"), Known::default());
+    rig.links.learn(SharedState { provider, kind: "http".into(), mode, known, version });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_was_turned_off_is_not_asked_and_one_that_drains_gets_nothing_new() {
+    let rig = rig(|_| ());
+    let back = || Offer { ask_first: Some(ProviderName::new("a")), ..offer(1) };
+    set_mode(&rig, Mode::Off, 1);
+    for offer in [offer(1), back()] {
+        assert_eq!(summary(&rig.send(offer).await), "b:ACCEPTED a(turned off by an operator)");
+    }
+    set_mode(&rig, Mode::Drain, 2);
+    assert_eq!(summary(&rig.send(offer(1)).await), "b:ACCEPTED a(being drained for an operator)");
+    assert_eq!(summary(&rig.send(back()).await), "a:ACCEPTED");
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("b")));
+    set_mode(&rig, Mode::Off, 1);
+    assert_eq!(summary(&rig.send(back()).await), "a:ACCEPTED", "that is older than what was heard before");
+    set_mode(&rig, Mode::On, 3);
+    assert_eq!(summary(&rig.send(offer(1)).await), "a:ACCEPTED");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_slot_goes_on_as_soon_as_the_provider_is_turned_off() {
+    let rig = rig(|a| a.concurrency = 1);
+    rig.mock("a").will([takes(100)]);
+    let mut sends = Box::pin(send_at_once(&rig, 2));
+    assert!(poll!(&mut sends).is_pending());
+    set_mode(&rig, Mode::Off, 1);
+    assert!(poll!(&mut sends).is_pending());
+    assert_eq!((rig.mock("a").calls(), rig.mock("b").calls()), (1, 1));
+    let rounds = sends.await;
+    assert_eq!(summary(&rounds[0]), "a:ACCEPTED", "what was begun is finished");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_process_found_out_another_goes_by() {
+    let (one, other) = (rig(|_| ()), rig(|_| ()));
+    trip(&one).await;
+    let (provider, findings) = one.links.take_findings().remove(0);
+    let mut known = Known::default();
+    known.take_in(&findings);
+    other.links.learn(SharedState { provider, kind: "http".into(), mode: Mode::On, known, version: 7 });
+    assert_eq!(summary(&other.send(offer(1)).await), "b:ACCEPTED a(circuit is open)");
+    assert_eq!(other.mock("a").calls(), 0);
+    assert!(other.links.take_findings().is_empty(), "it is not told again");
+
+    // What could not be told is told later, and is not forgotten for what others say meanwhile.
+    advance(Duration::from_secs(10)).await;
+    one.mock("a").will([down()]);
+    one.send(offer(1)).await;
+    let (provider, findings) = one.links.take_findings().remove(0);
+    one.links.put_back(&provider, findings.clone());
+    set_mode(&one, Mode::On, 8);
+    assert_eq!(circuit(&one), Circuit::Open);
+    assert_eq!(one.links.take_findings().remove(0).1.circuit.flatten().map(|opened| opened.reopened), Some(1));
 }

@@ -94,6 +94,31 @@ fn it_opens_at_failures_one_after_another_however_many_calls_did_well_before() {
 }
 
 #[test]
+fn a_call_that_failed_after_long_speaks_for_those_that_have_waited_as_long() {
+    // How long the first call takes, how long after it the others began, and whether its failure opens the circuit.
+    for (took_ms, later_ms, opens) in [(2_000, 100, true), (2_000, 501, false), (400, 0, false)] {
+        let settings = config::Breaker { consecutive_failures: 5, ..breaker_settings() };
+        let mut tried = Tried::new(settings);
+        (0..100).for_each(|_| tried.call(Ending::Success));
+        let first = tried.breaker.begin(tried.now).unwrap();
+        tried.now += Duration::from_millis(later_ms);
+        let others: Vec<_> = (0..4).map(|_| tried.breaker.begin(tried.now).unwrap()).collect();
+        tried.now += Duration::from_millis(took_ms - later_ms);
+        tried.breaker.end(first, FAILURE, tried.now);
+        let expected = if opens { Circuit::Open } else { Circuit::Closed };
+        assert_eq!(tried.circuit(), expected, "{took_ms} ms, {later_ms} ms");
+        // Those that have come to their end count no longer.
+        others.into_iter().for_each(|call| tried.breaker.end(call, Ending::Success, tried.now));
+        if !opens {
+            let alone = tried.breaker.begin(tried.now).unwrap();
+            tried.now += Duration::from_millis(took_ms);
+            tried.breaker.end(alone, FAILURE, tried.now);
+            assert_eq!(tried.circuit(), Circuit::Closed);
+        }
+    }
+}
+
+#[test]
 fn failures_that_have_left_the_window_do_not_count() {
     let mut tried = Tried::new(breaker_settings());
     (0..3).for_each(|_| tried.call(FAILURE));
@@ -229,4 +254,64 @@ fn no_setting_makes_it_stay_open_for_ever_or_panic() {
     assert_eq!(tried.circuit(), Circuit::HalfOpen);
     tried.call(Ending::Success);
     assert_eq!(tried.circuit(), Circuit::Closed);
+}
+
+fn opened(tried: &Tried, seconds: u64) -> Option<Opened<Instant>> {
+    Some(Opened { until: tried.now + Duration::from_secs(seconds), reopened: 2 })
+}
+
+#[test]
+fn another_process_that_found_it_down_is_believed_by_who_knows_no_better() {
+    for calls in ["", "FFF", "S"] {
+        let mut tried = Tried::new(breaker_settings());
+        for call in calls.chars() {
+            tried.call(if call == 'S' { Ending::Success } else { FAILURE });
+        }
+        let theirs = opened(&tried, 40);
+        tried.breaker.learn(theirs, tried.now);
+        let expected = if calls == "S" { Circuit::Closed } else { Circuit::Open };
+        assert_eq!(tried.circuit(), expected, "{calls}");
+        if expected == Circuit::Open {
+            assert_eq!((tried.open_for(), tried.breaker.known()), (40, theirs));
+            tried.pass(40);
+            tried.call(FAILURE);
+            assert_eq!(tried.open_for(), 60, "it goes on where the other was");
+        }
+    }
+}
+
+#[test]
+fn a_circuit_that_was_open_for_others_is_tried_before_it_is_trusted() {
+    let mut tried = Tried::new(breaker_settings());
+    tried.pass(100);
+    let theirs = Opened { until: tried.now - Duration::from_secs(5), reopened: 0 };
+    tried.breaker.learn(Some(theirs), tried.now);
+    assert_eq!((tried.circuit(), tried.breaker.probe_room()), (Circuit::HalfOpen, Some(2)));
+}
+
+#[test]
+fn a_circuit_that_closed_for_others_is_tried_at_once_and_not_trusted() {
+    let mut tried = Tried::new(breaker_settings());
+    tried.trip();
+    tried.breaker.learn(None, tried.now);
+    assert_eq!((tried.circuit(), tried.breaker.probe_room()), (Circuit::HalfOpen, Some(2)));
+    tried.call(FAILURE);
+    assert_eq!(tried.circuit(), Circuit::Open);
+}
+
+#[test]
+fn the_longer_time_counts_and_probes_that_do_well_are_not_called_off() {
+    let mut tried = Tried::new(breaker_settings());
+    tried.trip();
+    let (shorter, longer) = (opened(&tried, 5), opened(&tried, 50));
+    tried.breaker.learn(shorter, tried.now);
+    assert_eq!(tried.open_for(), 10);
+    tried.breaker.learn(longer, tried.now);
+    assert_eq!(tried.open_for(), 50);
+
+    tried.pass(50);
+    tried.call(Ending::Success);
+    tried.breaker.learn(opened(&tried, 50), tried.now);
+    tried.call(Ending::Success);
+    assert_eq!((tried.circuit(), tried.breaker.known()), (Circuit::Closed, None));
 }

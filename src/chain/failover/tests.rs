@@ -211,7 +211,7 @@ async fn a_round_that_could_ask_nobody_says_why_and_until_when() {
 
     advance(Duration::from_secs(6)).await;
     assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")));
-    let ready = Readiness::Ready { provider: ProviderName::new("a"), places: 4, most: 4 };
+    let ready = Readiness::Ready { provider: ProviderName::new("a"), places: 4, trials: 4, most: 4 };
     assert_eq!(rig.chain.readiness(), ready, "two probes each");
 }
 

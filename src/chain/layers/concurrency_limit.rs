@@ -8,11 +8,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::sync::OwnedSemaphorePermit;
 use tower::{Layer, Service};
 
 use super::{Answer, Permitted};
-use crate::delivery::Outcome;
+use crate::{chain::slots::Slot, delivery::Outcome};
 
 /// Spends the concurrency limit's permit: the slot is given back when the call has ended, or is dropped.
 ///
@@ -35,7 +34,7 @@ pub(super) struct ConcurrencyLimit<S> {
     inner: S,
 }
 
-impl<S, C> Service<Permitted<OwnedSemaphorePermit, C>> for ConcurrencyLimit<S>
+impl<S, C> Service<Permitted<Slot, C>> for ConcurrencyLimit<S>
 where
     S: Service<C, Response = Outcome, Error = Infallible, Future = Answer>,
 {
@@ -47,7 +46,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, Permitted { permit, call }: Permitted<OwnedSemaphorePermit, C>) -> Answer {
+    fn call(&mut self, Permitted { permit, call }: Permitted<Slot, C>) -> Answer {
         let answer = self.inner.call(call);
         Box::pin(async move {
             let outcome = answer.await;

@@ -12,14 +12,13 @@ mod trace;
 use std::{convert::Infallible, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use tokio::sync::OwnedSemaphorePermit;
 use tower::{Service, ServiceBuilder, util::BoxCloneSyncService};
 
 use self::{
     adapter::Adapter, breaker::BreakerLayer, concurrency_limit::ConcurrencyLimitLayer, rate_limit::RateLimitLayer,
     trace::TraceLayer,
 };
-use super::{admission::Permits, gate, rate_limit as rate};
+use super::{admission::Permits, gate, rate_limit as rate, slots::Slot};
 use crate::{
     delivery::Outcome,
     provider::{Provider, Submission},
@@ -32,7 +31,7 @@ pub(super) struct Permitted<P, C> {
 }
 
 /// A call as the outermost layer takes it.
-pub(super) type Call = Permitted<gate::Permit, Permitted<rate::Permit, Permitted<OwnedSemaphorePermit, Submission>>>;
+pub(super) type Call = Permitted<gate::Permit, Permitted<rate::Permit, Permitted<Slot, Submission>>>;
 
 /// An adapter with its layers. It has no error: whatever happens is an outcome.
 pub(super) type Stack = BoxCloneSyncService<Call, Outcome, Infallible>;

@@ -54,7 +54,8 @@ impl Claims<'_> {
 
     /// Waits until then, or until there is news, or a place for what waits.
     pub(super) async fn rest(&self, until: Instant, stop: &CancellationToken) {
-        let waits_for_place = self.book.lock().is_waiting(&self.rooms().open, self.now());
+        // Also in chains that rest: a provider that is only tried out has a place again as soon as that went well.
+        let waits_for_place = self.book.lock().is_waiting(&self.dispatcher.chains, self.now());
         // What seemed to be due and was not is looked at again in a moment.
         let was_not_there = waits_for_place && self.quiet_until > Instant::now();
         let until = if was_not_there { until.min(self.quiet_until) } else { until };

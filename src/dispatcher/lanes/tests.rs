@@ -32,7 +32,7 @@ impl Shop {
     }
 
     fn rooms(&self, places: usize) -> BTreeMap<String, Room> {
-        BTreeMap::from([("default".to_owned(), Room { provider: ProviderName::new("primary"), places })])
+        BTreeMap::from([("default".to_owned(), Room { provider: ProviderName::new("primary"), places, trials: 0 })])
     }
 
     /// What a claim of so many takes of each lane.
@@ -66,6 +66,30 @@ impl Shop {
         }
         taken
     }
+}
+
+#[test]
+fn a_provider_is_tried_out_with_what_matters_least() {
+    let mut shop = Shop::new(&[Priority::High, Priority::Normal, Priority::Bulk, Priority::Bulk]);
+    let room = |places, trials| {
+        BTreeMap::from([("default".to_owned(), Room { provider: ProviderName::new("primary"), places, trials })])
+    };
+    let dealt = |shop: &mut Shop, messages, places, trials| -> Vec<(i32, usize)> {
+        let deal = shop.book.deal(messages, &room(places, trials), shop.now);
+        deal.lanes.iter().take(deal.messages).map(|claim| (claim.lane.as_i32(), claim.limit)).collect()
+    };
+    shop.accept(1, 10);
+    assert_eq!(dealt(&mut shop, 9, 2, 2), [(1, 2)], "nothing else waits");
+    shop.accept(2, 10);
+    assert_eq!(dealt(&mut shop, 9, 2, 2), [(2, 2)]);
+    shop.accept(3, 10);
+    shop.accept(4, 10);
+    assert_eq!(dealt(&mut shop, 9, 2, 2), [(3, 1), (4, 1)]);
+    assert_eq!(dealt(&mut shop, 1, 2, 2), [(3, 1)]);
+    // The rest goes to the next provider, by weight.
+    let more = dealt(&mut shop, 15, 100, 2);
+    assert_eq!((more[0], more[1]), ((3, 1), (4, 1)));
+    assert!(more.iter().any(|(lane, share)| *lane == 1 && *share >= 8), "{more:?}");
 }
 
 #[test]
@@ -148,7 +172,7 @@ fn no_more_is_asked_for_than_a_chain_has_room_for() {
     let mut book = LaneBook::default();
     let seen = |id, chain: &str| LaneSeen { lane: lane(id, chain, Priority::Normal), earliest: Some(at(0)) };
     book.learn(vec![seen(1, "slow"), seen(2, "slow"), seen(3, "quick"), seen(4, "away")], at(0));
-    let room = |places| Room { provider: ProviderName::new("its first"), places };
+    let room = |places| Room { provider: ProviderName::new("its first"), places, trials: 0 };
     let rooms = BTreeMap::from([("slow".to_owned(), room(3)), ("quick".to_owned(), room(50))]);
     let deal = book.deal(20, &rooms, at(1));
     assert_eq!(deal.messages, 20);
@@ -275,7 +299,8 @@ fn a_paused_lane_is_not_claimed_from_but_swept() {
 
 /// Since when the only lane is claimed from.
 fn since_of(book: &mut LaneBook, now: OffsetDateTime) -> OffsetDateTime {
-    let rooms = BTreeMap::from([("default".to_owned(), Room { provider: ProviderName::new("primary"), places: 9 })]);
+    let rooms =
+        BTreeMap::from([("default".to_owned(), Room { provider: ProviderName::new("primary"), places: 9, trials: 0 })]);
     let deal = book.deal(9, &rooms, now);
     assert_eq!(deal.lanes.len(), 1);
     deal.lanes[0].since.unwrap_or(OffsetDateTime::UNIX_EPOCH)
@@ -295,7 +320,8 @@ fn what_is_committed_long_after_it_was_due_is_seen_by_who_is_told_of_it() {
     let mut book = LaneBook::default();
     book.learn(vec![LaneSeen { lane: lane(1, "default", Priority::Normal), earliest: None }], at(0));
     assert!(book.expect(LaneId::new(1), at(10), at(10)));
-    let rooms = BTreeMap::from([("default".to_owned(), Room { provider: ProviderName::new("primary"), places: 9 })]);
+    let rooms =
+        BTreeMap::from([("default".to_owned(), Room { provider: ProviderName::new("primary"), places: 9, trials: 0 })]);
     let deal = book.deal(9, &rooms, at(10));
     let found = LaneFound { lane: LaneId::new(1), found: 0, rest: Rest::Nothing };
     book.note(&deal, &Claims { messages: Vec::new(), lanes: vec![found], at: at(10), made_again: false });
