@@ -3,7 +3,10 @@
 //! Owns which encoding a text takes and what `quoted_printable` leaves open; which part has which body is not decided
 //! here.
 
+use std::borrow::Cow;
+
 use email_encoding::body::{Encoding, base64};
+use memchr::memchr2_iter;
 use quoted_printable::{Options, encode_with_options};
 
 /// The longest line of quoted-printable (RFC 2045, section 6.7), less two for an escape at its start.
@@ -12,18 +15,35 @@ const QUOTED_LINE: usize = 76 - 2;
 /// The value of Content-Transfer-Encoding, and the text in it with its line ends (CRLF, LF or CR) made CRLF. Text is
 /// always encoded: what is sent as it is can hold a line end that one server reads as such and the next does not.
 pub(super) fn encode_text(text: &str) -> (&'static str, String) {
-    let text = text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n");
-    if matches!(Encoding::choose(text.as_str(), false), Encoding::Base64) {
+    let text = with_line_ends(text);
+    if matches!(Encoding::choose(&*text, false), Encoding::Base64) {
         let mut encoded = String::new();
         write_base64(text.as_bytes(), &mut encoded);
         return ("base64", encoded);
     }
     // A dot at a line's start would have to be doubled by SMTP, and mailbox files take "From " for the next message
     // (RFC 2049, section 3); the crate escapes neither.
-    let encoded = encode_with_options(&text, Options::default().line_length_limit(QUOTED_LINE));
+    let encoded = encode_with_options(&*text, Options::default().line_length_limit(QUOTED_LINE));
+    let begins_so = |start: &str, after_line_end: &str| encoded.starts_with(start) || encoded.contains(after_line_end);
+    if !begins_so(".", "\r\n.") && !begins_so("From ", "\r\nFrom ") {
+        return ("quoted-printable", encoded);
+    }
     let mut lines = format!("\r\n{encoded}").replace("\r\n.", "\r\n=2E").replace("\r\nFrom ", "\r\n=46rom ");
     lines.drain(..2);
     ("quoted-printable", lines)
+}
+
+/// The text with its line ends made CRLF: as it is, where they are.
+fn with_line_ends(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let is_pair = |at: usize| match bytes[at] {
+        b'\r' => bytes.get(at + 1) == Some(&b'\n'),
+        _ => at > 0 && bytes[at - 1] == b'\r',
+    };
+    if memchr2_iter(b'\r', b'\n', bytes).all(is_pair) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n"))
 }
 
 /// Appends the bytes as base64, in lines, without a line end after the last.
