@@ -10,6 +10,7 @@ mod recipients;
 mod reuse;
 mod signing;
 mod smuggling;
+mod truth;
 mod verdicts;
 
 use crate::support::smtp_peer;
