@@ -1,14 +1,21 @@
-//! The adapter of kind `smtp` against real peers: a scripted server, and one that nobody here wrote.
+//! The adapter of kind `smtp` against real peers: a scripted server, and those that nobody here wrote.
 
 mod encryption;
 mod endings;
+mod groups;
 mod other_server;
+mod real_postfix;
+mod real_sink;
 mod recipients;
 mod reuse;
+mod signing;
+mod smuggling;
+mod truth;
+mod verdicts;
 
 use crate::support::smtp_peer;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use postrider::{
     config,
@@ -38,14 +45,18 @@ fn settings(server: SocketAddr) -> config::SmtpProvider {
         command_timeout: Duration::from_secs(10),
         data_timeout: Duration::from_secs(10),
         idle: Duration::from_secs(60),
+        connection_age: Duration::from_secs(600),
         messages_per_connection: 100,
         ca_file: None,
+        certificate_file: None,
+        key_file: None,
+        dkim: BTreeMap::new(),
     }
 }
 
 /// The same with little patience, for a server that keeps silent.
 fn impatient(server: SocketAddr) -> config::SmtpProvider {
-    let little = Duration::from_millis(200);
+    let little = Duration::from_millis(500);
     config::SmtpProvider { connect_timeout: little, command_timeout: little, data_timeout: little, ..settings(server) }
 }
 
@@ -56,16 +67,29 @@ fn provider(settings: &config::SmtpProvider) -> SmtpProvider {
 
 /// A message from `from@sender.example` to those local parts at `there.example`.
 fn message_to(locals: &[&str], text: &str) -> Submission {
-    let mailbox = |address: String| Mailbox { name: None, address: EmailAddress::parse(&address).expect("an address") };
+    let to: Vec<String> = locals.iter().map(|local| format!("{local}@there.example")).collect();
+    let to: Vec<&str> = to.iter().map(String::as_str).collect();
+    with_text(message_from_to("from@sender.example", &to), text)
+}
+
+/// The same message with that text.
+fn with_text(mut submission: Submission, text: &str) -> Submission {
+    Arc::make_mut(&mut submission.message).email.text = Some(text.to_owned());
+    submission
+}
+
+/// A message between those addresses.
+fn message_from_to(from: &str, to: &[&str]) -> Submission {
+    let mailbox = |address: &str| Mailbox { name: None, address: EmailAddress::parse(address).expect("an address") };
     let now = OffsetDateTime::now_utc();
     let email = Email {
-        from: mailbox("from@sender.example".to_owned()),
-        to: locals.iter().map(|local| mailbox(format!("{local}@there.example"))).collect(),
+        from: mailbox(from),
+        to: to.iter().map(|address| mailbox(address)).collect(),
         cc: Vec::new(),
         bcc: Vec::new(),
         reply_to: Vec::new(),
         subject: "A test".to_owned(),
-        text: Some(text.to_owned()),
+        text: Some("Hello\r\n".to_owned()),
         html: None,
         attachments: Vec::new(),
         headers: Vec::new(),

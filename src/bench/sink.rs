@@ -2,7 +2,7 @@
 //!
 //! Owns their start and the settings by which they are used; what arrived is the inbox's.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use super::BenchError;
 use crate::{
@@ -57,6 +57,14 @@ impl Sink {
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Smtp(name, _) | Self::Http(name, _) => name,
+        }
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        match self {
+            Self::Smtp(_, sink) => sink.address(),
+            Self::Http(_, sink) => sink.address(),
         }
     }
 

@@ -11,6 +11,7 @@ mod breaker;
 mod certificates;
 mod database;
 mod dispatch;
+mod dkim;
 #[cfg(test)]
 mod example;
 mod http_provider;
@@ -26,6 +27,7 @@ mod rules;
 mod section;
 mod server;
 mod smtp_provider;
+mod smtp_rules;
 mod source;
 mod summary;
 mod telemetry;
@@ -38,9 +40,10 @@ use std::{
 };
 
 pub use breaker::Breaker;
-pub use certificates::{CertificateError, read_certificates};
+pub use certificates::{CertificateError, read_certificates, read_private_key};
 pub use database::{Database, Pooling};
 pub use dispatch::Dispatch;
+pub use dkim::Dkim;
 pub use http_provider::HttpProvider;
 pub use policy::Policy;
 pub use problem::SettingsErrors;

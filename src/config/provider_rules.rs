@@ -2,15 +2,16 @@
 //!
 //! Owns these checks only; the adapters rely on them.
 
-use std::{collections::BTreeSet, net::IpAddr, path::Path, time::Duration};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::{
-    DEFAULT_CHAIN, HttpProvider, Provider, ProviderKind, Role, Settings, SmtpProvider, SmtpTls,
+    DEFAULT_CHAIN, HttpProvider, Provider, ProviderKind, Role, Settings,
     certificates::read_certificates,
     problem::{Problems, nearest},
+    smtp_rules::{self, is_loopback},
     source::same_name,
     value::Value,
 };
@@ -25,7 +26,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
         check_breaker(&path, provider, problems);
         match &provider.kind {
             ProviderKind::Http(http) => check_http(&path, http, problems),
-            ProviderKind::Smtp(smtp) => check_smtp(&path, smtp, problems),
+            ProviderKind::Smtp(smtp) => smtp_rules::check(&path, smtp, problems),
         }
         check_patience(&path, provider, settings.dispatch.attempt_timeout, problems);
     }
@@ -109,37 +110,6 @@ fn check_token(path: &str, http: &HttpProvider, problems: &mut Problems) {
     }
 }
 
-fn check_smtp(path: &str, smtp: &SmtpProvider, problems: &mut Problems) {
-    let at = |key: &str| format!("{path}.{key}");
-    if !smtp.host.is_empty() || problems.is_given(&at("host")) {
-        let what = "expected a host name or an IP address, without a port";
-        problems.require(is_host(&smtp.host), &[&at("host")], &smtp.host, what);
-    }
-    if let Some(name) = &smtp.hello_name {
-        let what = "expected a host name or an address in square brackets";
-        problems.require(is_hello_name(name), &[&at("hello_name")], name, what);
-    }
-    check_credentials(path, smtp, problems);
-    check_certificates(&at("ca_file"), smtp.ca_file.as_deref(), problems);
-}
-
-fn check_credentials(path: &str, smtp: &SmtpProvider, problems: &mut Problems) {
-    let at = |key: &str| format!("{path}.{key}");
-    let has_password = problems.is_given(&at("password")) || problems.is_given(&at("password_file"));
-    if smtp.username.is_some() && !has_password {
-        problems.add(&at("password"), None, &format!("missing, since {} is given", at("username")));
-    }
-    if smtp.username.is_none() && has_password && problems.is_sound(&at("username")) {
-        problems.add(&at("username"), None, "missing, since a password is given");
-    }
-    if let (Some(auth), None) = (smtp.auth, &smtp.username) {
-        problems.require(has_password, &[&at("auth"), &at("username")], &auth, "expected a username besides it");
-    }
-    let in_clear = smtp.tls == SmtpTls::None && (smtp.username.is_some() || has_password) && !is_loopback(&smtp.host);
-    let what = "expected \"starttls\" or \"implicit\": credentials are not sent to another machine in clear text";
-    problems.require(!in_clear, &[&at("tls"), &at("host")], &smtp.tls, what);
-}
-
 /// The adapters' own timeouts must end first: only they can tell how far an attempt came.
 fn check_patience(path: &str, provider: &Provider, attempt_timeout: Duration, problems: &mut Problems) {
     let (keys, sum): (&[&str], Duration) = match &provider.kind {
@@ -194,40 +164,6 @@ fn check_chains(settings: &Settings, problems: &mut Problems) {
                 problems.add(&path, Some(&provider.show()), &format!("there is no provider of that name{hint}"));
             }
         }
-    }
-}
-
-fn is_host(host: &str) -> bool {
-    address(host).is_some() || is_domain(host)
-}
-
-/// The IP address that the host is, which may stand in square brackets.
-fn address(host: &str) -> Option<IpAddr> {
-    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host).parse().ok()
-}
-
-fn is_hello_name(name: &str) -> bool {
-    is_domain(name) || name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(is_address_literal)
-}
-
-fn is_address_literal(inner: &str) -> bool {
-    inner.strip_prefix("IPv6:").unwrap_or(inner).parse::<IpAddr>().is_ok()
-}
-
-fn is_domain(name: &str) -> bool {
-    let label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
-    };
-    name.len() <= 253 && name.strip_suffix('.').unwrap_or(name).split('.').all(label)
-}
-
-fn is_loopback(host: &str) -> bool {
-    match address(host) {
-        Some(address) => address.is_loopback(),
-        None => host.eq_ignore_ascii_case("localhost"),
     }
 }
 

@@ -197,6 +197,15 @@ fn each_kind_of_mistake_has_its_line() {
             "[providers.spare]\nkind = \"smtp\"\nhost = \"h\"\nca_file = \"/dev/null\"\n",
             r#"providers.spare.ca_file = "/dev/null": expected a file with certificates in PEM (line 4)"#,
         ),
+        (
+            "[providers.spare]\nkind = \"smtp\"\nhost = \"h\"\nkey_file = \"/dev/null\"\n",
+            r#"providers.spare.key_file = "/dev/null": expected a file with a private key in PEM (line 4)"#,
+        ),
+        (
+            "[providers.spare.dkim.shop]\ndomain = \"shop.example\"\nselector = \"s1\"\nkey_file = \"/dev/null\"\n\
+             [providers.spare]\nkind = \"smtp\"\nhost = \"h\"\n",
+            r#"providers.spare.dkim.shop.key_file = "/dev/null": expected a file with a private key in PEM (line 4)"#,
+        ),
         ("[providers.spare]\nkind = \"http\"\n", r#"providers.spare.url: missing, expected a text"#),
         (
             "[providers.spare]\nkind = \"http\"\nurl = \"http:///mail\"\n",
@@ -267,4 +276,24 @@ fn a_file_that_was_asked_for_must_be_there() {
         "1 thing is wrong in the settings (/nonexistent/postrider.toml and the environment):\n  \
          /nonexistent/postrider.toml: cannot be read: No such file or directory (os error 2)"
     );
+}
+
+#[test]
+fn a_key_without_its_certificate_and_a_signature_without_its_sender_are_mistakes() {
+    let place = Place::new();
+    let key = place.write("key.pem", &rcgen::KeyPair::generate().unwrap().serialize_pem());
+    let text = format!(
+        "{WHOLE}[providers.spare]\nkind = \"smtp\"\nhost = \"h\"\nkey_file = {key:?}\n\
+         [providers.spare.dkim.shop]\ndomain = \"a b\"\nselector = \"a;b\"\nheaders = [\"Subject\"]\n"
+    );
+    let errors = place.load(&text, &[]).expect_err("it is no settings").to_string();
+    for expected in [
+        "providers.spare.certificate_file: missing, since providers.spare.key_file is given",
+        r#"providers.spare.dkim.shop.domain = "a b": expected a domain"#,
+        r#"providers.spare.dkim.shop.selector = "a;b": expected the part of the key's name in the DNS"#,
+        "providers.spare.dkim.shop.key_file: missing, expected the path of a file",
+        r#"providers.spare.dkim.shop.headers = ["Subject"]: expected names of header fields, From among them"#,
+    ] {
+        assert!(errors.contains(expected), "{expected}\nin {errors}");
+    }
 }

@@ -1,6 +1,6 @@
 //! TLS and authentication: what is required is done or nothing is sent.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use postrider::{
@@ -11,7 +11,9 @@ use postrider::{
         smtp::{SmtpProvider, SmtpSettingsError},
     },
 };
-use rustls_pki_types::PrivateKeyDer;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::server::WebPkiClientVerifier;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::SecretString;
 use tempfile::TempDir;
 use tokio_rustls::TlsAcceptor;
@@ -30,22 +32,78 @@ pub struct Certificate {
 
 impl Certificate {
     pub fn new() -> Self {
+        Self::with_clients(|builder| builder.with_no_client_auth())
+    }
+
+    /// For a server that wants that certificate of its clients.
+    fn that_wants(client: &ClientCertificate) -> Self {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(client.authority.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        Self::with_clients(|builder| builder.with_client_cert_verifier(verifier))
+    }
+
+    fn with_clients(
+        clients: impl FnOnce(
+            rustls::ConfigBuilder<rustls::ServerConfig, rustls::WantsVerifier>,
+        ) -> rustls::ConfigBuilder<rustls::ServerConfig, rustls::server::WantsServerCert>,
+    ) -> Self {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("cert.pem"), made.cert.pem()).unwrap();
         std::fs::write(directory.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
             .unwrap();
+        let config = clients(builder).with_single_cert(vec![made.cert.der().clone()], key).unwrap();
         Self { directory, acceptor: TlsAcceptor::from(Arc::new(config)) }
     }
 
     pub fn file(&self) -> PathBuf {
         self.directory.path().join("cert.pem")
+    }
+}
+
+/// A certificate of ours with its key, and the authority that vouches for it.
+pub struct ClientCertificate {
+    directory: TempDir,
+    authority: CertificateDer<'static>,
+}
+
+impl ClientCertificate {
+    pub fn new() -> Self {
+        let (authority_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority_certificate = authority.self_signed(&authority_key).unwrap();
+        let issuer = Issuer::new(authority, authority_key);
+        let mut ours = CertificateParams::new(["client.example".to_owned()]).unwrap();
+        // Of the same name as its authority it would be taken for one that signed itself.
+        ours.distinguished_name.push(DnType::CommonName, "client.example");
+        let ours = ours.signed_by(&key, &issuer).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        // A server reads the authority's under another user.
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        for (file, pem) in
+            [("cert.pem", ours.pem()), ("key.pem", key.serialize_pem()), ("authority.pem", authority_certificate.pem())]
+        {
+            std::fs::write(directory.path().join(file), pem).unwrap();
+        }
+        Self { directory, authority: authority_certificate.der().clone() }
+    }
+
+    pub fn certificate_file(&self) -> PathBuf {
+        self.directory.path().join("cert.pem")
+    }
+
+    pub fn key_file(&self) -> PathBuf {
+        self.directory.path().join("key.pem")
+    }
+
+    pub fn authority_file(&self) -> PathBuf {
+        self.directory.path().join("authority.pem")
     }
 }
 
@@ -187,6 +245,33 @@ async fn refused_credentials_are_misconfigured() {
 }
 
 #[tokio::test]
+async fn a_server_that_wants_our_certificate_gets_it_and_without_it_our_account_is_misconfigured() {
+    let (ours, another) = (ClientCertificate::new(), ClientCertificate::new());
+    let certificate = Certificate::that_wants(&ours);
+    let acceptor = certificate.acceptor.clone();
+    let table = [
+        (SmtpTls::Starttls, Script::default().starttls(acceptor.clone())),
+        (SmtpTls::Implicit, Script::default().implicit_tls(acceptor)),
+    ];
+    for (tls, script) in table {
+        let shown = |client: Option<&ClientCertificate>, peer: &SmtpPeer| Settings {
+            certificate_file: client.map(ClientCertificate::certificate_file),
+            key_file: client.map(ClientCertificate::key_file),
+            ..secured(peer, tls, &certificate)
+        };
+        let peer = SmtpPeer::start([script.clone()]).await;
+        assert_eq!(verdict(&send(&shown(Some(&ours), &peer), message()).await).0, Class::Accepted, "{tls:?}");
+        for client in [None, Some(&another)] {
+            let peer = SmtpPeer::start([script.clone()]).await;
+            let outcome = send(&shown(client, &peer), message()).await;
+            assert_eq!(verdict(&outcome), (Class::Misconfigured, "tls".to_owned()), "{tls:?}");
+            assert_eq!(outcome.health, Health::Misconfigured, "{tls:?}");
+            assert!(peer.seen().stored.is_empty(), "{tls:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn settings_that_cannot_work_are_refused() {
     let address = SmtpPeer::start([]).await.address;
     let made = |settings: &Settings, password: Option<&str>| {
@@ -199,6 +284,18 @@ async fn settings_that_cannot_work_are_refused() {
     assert!(matches!(error, Some(SmtpSettingsError::HelloName)));
     let error = made(&Settings { host: "not a host".to_owned(), ..secure.clone() }, None);
     assert!(matches!(error, Some(SmtpSettingsError::Host)));
+    let (ours, another) = (ClientCertificate::new(), ClientCertificate::new());
+    let identity = |certificate: Option<PathBuf>, key: Option<PathBuf>| Settings {
+        certificate_file: certificate,
+        key_file: key,
+        ..secure.clone()
+    };
+    let error = made(&identity(Some(ours.certificate_file()), None), None);
+    assert!(matches!(error, Some(SmtpSettingsError::HalfAnIdentity)), "{error:?}");
+    let error = made(&identity(Some(ours.certificate_file()), Some(ours.certificate_file())), None);
+    assert!(matches!(error, Some(SmtpSettingsError::Tls(TlsError::OwnFile { setting: "key_file", .. }))), "{error:?}");
+    let error = made(&identity(Some(ours.certificate_file()), Some(another.key_file())), None);
+    assert!(matches!(error, Some(SmtpSettingsError::Tls(TlsError::Identity(_)))), "{error:?}");
     for without_certificate in ["/nonexistent", "/dev/null"] {
         let error = made(&Settings { ca_file: Some(without_certificate.into()), ..secure.clone() }, None);
         assert!(matches!(error, Some(SmtpSettingsError::Tls(TlsError::CaFile { .. }))), "{error:?}");

@@ -180,6 +180,15 @@ async fn a_reply_without_end_is_given_up() {
 }
 
 #[tokio::test]
+async fn a_reply_that_trickles_ends_with_its_stage() {
+    for (moment, class) in [("banner", Class::Unavailable), ("MAIL", Class::Unavailable), (".", Class::OutcomeUnknown)]
+    {
+        let end = ends(Script::default().on(moment, Act::Trickle), impatient).await;
+        assert_eq!(end, (class, "timeout".to_owned(), FAILING, 0), "{moment}");
+    }
+}
+
+#[tokio::test]
 async fn replies_that_are_not_those_to_our_commands_stop_before_the_content() {
     for (moment, replies) in [("RCPT", "250 OK\r\n250 OK"), ("DATA", "250 OK"), ("DATA", "354 go\r\n250 OK")] {
         let end = ends(Script::default().on(moment, say(replies)), settings).await;

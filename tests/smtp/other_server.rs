@@ -13,12 +13,22 @@ use crate::support::aiosmtpd::{Aiosmtpd, CREDENTIALS};
 
 #[tokio::test]
 async fn aiosmtpd_takes_messages_over_starttls_and_auth() {
-    let Some(mut server) = Aiosmtpd::start().await else { return };
+    let Some(server) = Aiosmtpd::start().await else { return };
+    takes_messages(server, SmtpTls::Starttls).await;
+}
+
+#[tokio::test]
+async fn aiosmtpd_takes_messages_over_implicit_tls_and_auth() {
+    let Some(server) = Aiosmtpd::start_implicit().await else { return };
+    takes_messages(server, SmtpTls::Implicit).await;
+}
+
+async fn takes_messages(mut server: Aiosmtpd, tls: SmtpTls) {
     let ca_file = server.ca_file();
     let address = ([127, 0, 0, 1], server.port).into();
     let settings = |auth| Settings {
         host: "localhost".to_owned(),
-        tls: SmtpTls::Starttls,
+        tls,
         username: Some(CREDENTIALS.0.to_owned()),
         auth,
         ca_file: Some(ca_file.clone()),

@@ -152,11 +152,16 @@ async fn a_non_ascii_address_needs_smtputf8() {
 
     let script = Script::default().on("EHLO", say("250-peer\r\n250-8BITMIME\r\n250 SMTPUTF8"));
     let peer = SmtpPeer::start([script]).await;
-    let outcome = send(&settings(peer.address), message_to(&["one", "пошта"], "Hello\r\n")).await;
+    let relay = provider(&settings(peer.address));
+    let outcome = relay.send(message_to(&["one", "пошта"], "Hello\r\n")).await;
     assert_eq!(classes(&outcome), [Class::Accepted; 2]);
     let commands = peer.seen().commands.remove(0);
-    assert!(commands[1].starts_with("MAIL FROM:<from@sender.example>") && commands[1].contains(" SMTPUTF8"));
+    assert_eq!(commands[1], "MAIL FROM:<from@sender.example> SMTPUTF8 BODY=8BITMIME");
     assert!(commands.contains(&"RCPT TO:<пошта@there.example>".to_owned()));
+
+    // What is all ASCII needs neither, whatever its text says.
+    assert_eq!(verdict(&relay.send(message_to(&["one"], "Grüße\r\n")).await).0, Class::Accepted);
+    assert!(peer.seen().commands[0].contains(&"MAIL FROM:<from@sender.example>".to_owned()));
 }
 
 #[tokio::test]

@@ -158,3 +158,20 @@ async fn sends_at_once_have_connections_of_their_own() {
     }
     assert_eq!(peer.seen().commands.len(), connections);
 }
+
+#[tokio::test]
+async fn a_connection_is_ended_at_its_age_however_busy() {
+    let peer = SmtpPeer::start([]).await;
+    let age = Duration::from_millis(300);
+    let relay =
+        provider(&Settings { connection_age: age, messages_per_connection: 1_000_000, ..settings(peer.address) });
+    let began = tokio::time::Instant::now();
+    while peer.seen().commands.len() < 2 {
+        assert_eq!(class(&relay).await, Class::Accepted);
+        assert!(began.elapsed() < Duration::from_secs(20), "the first connection is used for ever");
+    }
+    assert!(began.elapsed() >= age);
+    peer.wait(|seen| seen.commands[0].last().is_some_and(|command| command == "QUIT")).await;
+    // Nobody has to ask for it.
+    peer.wait(|seen| seen.ended.len() == 2).await;
+}

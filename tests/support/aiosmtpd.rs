@@ -16,7 +16,7 @@ use super::python::{PYTHON, has_modules, repository};
 /// The user it knows, and the password.
 pub const CREDENTIALS: (&str, &str) = ("user", "secret");
 
-/// The server: STARTTLS is required, then AUTH. It stops when it is dropped.
+/// The server: TLS is required, then AUTH. It stops when it is dropped.
 pub struct Aiosmtpd {
     pub port: u16,
     folder: TempDir,
@@ -40,8 +40,17 @@ fn from_base64<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<
 }
 
 impl Aiosmtpd {
-    /// Starts it; `None` where the environment leaves such tests out.
+    /// Starts it with STARTTLS; `None` where the environment leaves such tests out.
     pub async fn start() -> Option<Self> {
+        Self::start_secured("starttls").await
+    }
+
+    /// Starts it with TLS from the first byte; `None` where the environment leaves such tests out.
+    pub async fn start_implicit() -> Option<Self> {
+        Self::start_secured("implicit").await
+    }
+
+    async fn start_secured(how: &str) -> Option<Self> {
         if !has_modules(&[("aiosmtpd", "python3-aiosmtpd")]) {
             return None;
         }
@@ -53,6 +62,7 @@ impl Aiosmtpd {
         let mut process = Command::new(PYTHON)
             .arg(repository("tests/support/aiosmtpd_server.py"))
             .args([certificate, key])
+            .arg(how)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

@@ -1,4 +1,4 @@
-"""An SMTP server of aiosmtpd: STARTTLS required, then AUTH. Arguments: certificate file, key file.
+"""An SMTP server of aiosmtpd: TLS required, then AUTH. Arguments: certificate file, key file, starttls or implicit.
 
 Writes its port, then for each message that was handed over a line of JSON: recipients and the content in base64.
 A recipient that begins with "unknown" is refused; a message to one that begins with "again" is refused for now, the
@@ -37,13 +37,19 @@ tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
 tls.load_cert_chain(sys.argv[1], sys.argv[2])
 
 
+implicit = sys.argv[3] == "implicit"
+
+
 def conversation():
-    return SMTP(Print(), hostname="localhost", tls_context=tls, require_starttls=True, auth_required=True,
-                authenticator=authenticate, enable_SMTPUTF8=True)
+    # Under implicit TLS it does not know that it is secured.
+    secured = dict(auth_require_tls=False) if implicit else dict(tls_context=tls, require_starttls=True)
+    return SMTP(Print(), hostname="localhost", auth_required=True, authenticator=authenticate, enable_SMTPUTF8=True,
+                **secured)
 
 
 async def serve():
-    server = await asyncio.get_running_loop().create_server(conversation, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(
+        conversation, "127.0.0.1", 0, ssl=tls if implicit else None)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

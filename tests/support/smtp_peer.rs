@@ -32,6 +32,8 @@ pub enum Act {
     StoreAndClose,
     /// Never answers, until the client goes away.
     Silence,
+    /// Answers with a line after the other and no end.
+    Trickle,
     /// Does not even read any more.
     Stall,
 }
@@ -47,6 +49,7 @@ pub struct Script {
     resets: bool,
     tls: Option<TlsAcceptor>,
     implicit_tls: bool,
+    pipelining: bool,
 }
 
 impl Script {
@@ -60,6 +63,12 @@ impl Script {
     /// Connections are reset instead of closed.
     pub fn resetting(mut self) -> Self {
         self.resets = true;
+        self
+    }
+
+    /// Takes commands in groups.
+    pub fn pipelining(mut self) -> Self {
+        self.pipelining = true;
         self
     }
 
@@ -92,6 +101,8 @@ pub struct Seen {
     pub ended: Vec<usize>,
     /// What it stored: the content as it was on the wire, without the final dot.
     pub stored: Vec<Vec<u8>>,
+    /// Whether it was ever told more before it had answered what came before.
+    pub groups: bool,
 }
 
 /// The server. It stops when it is dropped.
@@ -172,7 +183,11 @@ impl Conversation {
                 return Ok(());
             }
             let line = line.trim_end().to_owned();
-            self.publish.send_modify(|seen| seen.commands[self.index].push(line.clone()));
+            let is_group = !stream.buffer().is_empty();
+            self.publish.send_modify(|seen| {
+                seen.commands[self.index].push(line.clone());
+                seen.groups |= is_group;
+            });
             let usual = self.usual(&line);
             let said = self.perform(&line, &usual, &mut stream).await?;
             match line.to_ascii_uppercase().as_str() {
@@ -192,6 +207,7 @@ impl Conversation {
         let verb = line.split(' ').next().unwrap_or_default().to_ascii_uppercase();
         match verb.as_str() {
             "EHLO" if self.script.tls.is_some() => "250-peer\r\n250 STARTTLS".to_owned(),
+            "EHLO" if self.script.pipelining => "250-peer\r\n250-PIPELINING\r\n250 AUTH PLAIN LOGIN".to_owned(),
             "EHLO" => "250-peer\r\n250-8BITMIME\r\n250 AUTH PLAIN LOGIN".to_owned(),
             "STARTTLS" => "220 go ahead".to_owned(),
             "AUTH" if line.ends_with("LOGIN") => "334 VXNlcm5hbWU6".to_owned(),
@@ -247,6 +263,11 @@ impl Conversation {
                 tokio::io::copy_buf(stream, &mut tokio::io::sink()).await?;
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            Act::Trickle => loop {
+                stream.write_all(b"250-wait\r\n").await?;
+                stream.flush().await?;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            },
             Act::Stall => std::future::pending().await,
         };
         // In Latin-1, so that a script can hold bytes that are not UTF-8.

@@ -3,8 +3,9 @@
 //! Owns the plainest form of each step, each as a rate by itself; how they are put together is the scenario's.
 
 pub(super) mod grpc;
-mod sends;
+pub(super) mod sends;
 pub(super) mod statements;
+pub(super) mod wire;
 pub(super) mod writes;
 
 use self::{

@@ -20,14 +20,18 @@ use crate::{
     provider::{Provider, Submission, registry},
 };
 
-/// Messages a second, over connections that are open already.
+/// Messages a second, as many at once as by default, over connections that are open already.
 pub(in crate::bench) async fn measure(sink: &Sink, messages: u64) -> Result<f64, BenchError> {
-    let settings = sink.provider();
-    let provider = registry::build(sink.name(), &settings).map_err(|error| BenchError::Send(error.to_string()))?;
-    let warm = (messages / 10).max(settings.concurrency as u64);
-    send(&provider, settings.concurrency, warm).await?;
+    measure_at_once(sink, sink.provider().concurrency, messages).await
+}
+
+/// Messages a second, so many at once, over connections that are open already.
+pub(in crate::bench) async fn measure_at_once(sink: &Sink, at_once: usize, messages: u64) -> Result<f64, BenchError> {
+    let provider =
+        registry::build(sink.name(), &sink.provider()).map_err(|error| BenchError::Send(error.to_string()))?;
+    send(&provider, at_once, (messages / 10).max(at_once as u64)).await?;
     let began = Instant::now();
-    send(&provider, settings.concurrency, messages).await?;
+    send(&provider, at_once, messages).await?;
     Ok(rate(messages, began.elapsed()))
 }
 

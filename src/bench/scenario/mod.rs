@@ -15,6 +15,7 @@ mod large;
 mod latency;
 mod planner;
 mod retention;
+mod sends;
 
 use std::{fmt, str::FromStr};
 
@@ -31,6 +32,8 @@ pub enum Scenario {
     Accept,
     /// Messages a second from the call to SUCCESS_SENT.
     EndToEnd,
+    /// Messages a second that the SMTP adapter hands over.
+    Sends,
     /// Messages a second out of a backlog.
     Drain,
     /// From the answer to the arrival at the provider.
@@ -60,10 +63,11 @@ pub struct UnknownScenario(pub String);
 
 impl Scenario {
     /// Every scenario, in the order in which they are run.
-    pub const ALL: [Scenario; 13] = [
+    pub const ALL: [Scenario; 14] = [
         Scenario::Floors,
         Scenario::Accept,
         Scenario::EndToEnd,
+        Scenario::Sends,
         Scenario::Drain,
         Scenario::Latency,
         Scenario::Backlog,
@@ -82,6 +86,7 @@ impl Scenario {
             Scenario::Floors => "floors",
             Scenario::Accept => "accept",
             Scenario::EndToEnd => "end-to-end",
+            Scenario::Sends => "sends",
             Scenario::Drain => "drain",
             Scenario::Latency => "latency",
             Scenario::Backlog => "backlog",
@@ -101,6 +106,7 @@ impl Scenario {
             Scenario::Floors => "commits, records and rows a second that the database does at most",
             Scenario::Accept => "SendEmail calls answered a second",
             Scenario::EndToEnd => "messages a second from the call to SUCCESS_SENT",
+            Scenario::Sends => "messages a second that the SMTP adapter hands over",
             Scenario::Drain => "messages a second out of a backlog",
             Scenario::Latency => "from the answer to the arrival at the provider, at half load",
             Scenario::Backlog => "how long a claim takes while many messages wait",
@@ -120,6 +126,7 @@ impl Scenario {
             Scenario::Floors => Box::pin(floors::run(testbed)),
             Scenario::Accept => Box::pin(accept::run(testbed)),
             Scenario::EndToEnd => Box::pin(end_to_end::run(testbed)),
+            Scenario::Sends => Box::pin(sends::run(testbed)),
             Scenario::Drain => Box::pin(drain::run(testbed)),
             Scenario::Latency => Box::pin(latency::run(testbed)),
             Scenario::Backlog => Box::pin(backlog::run(testbed)),

@@ -9,6 +9,7 @@ use email_encoding::body::{
     Encoding,
     base64::{self, encoded_len},
 };
+use memchr::memchr2_iter;
 use quoted_printable::{Options, encode_with_options};
 
 /// The longest line of quoted-printable (RFC 2045, section 6.7), less two for an escape at its start.
@@ -50,21 +51,17 @@ pub(super) fn encoded_text_estimate(text: &str) -> usize {
     text.split("\r\n").map(|line| escaped(line) + 2).sum()
 }
 
-/// With its line ends (CRLF, LF or CR) made CRLF.
+/// The text with its line ends made CRLF: as it is, where they are.
 fn with_crlf(text: &str) -> Cow<'_, str> {
-    if !text.contains(['\r', '\n']) {
+    let bytes = text.as_bytes();
+    let is_pair = |at: usize| match bytes[at] {
+        b'\r' => bytes.get(at + 1) == Some(&b'\n'),
+        _ => at > 0 && bytes[at - 1] == b'\r',
+    };
+    if memchr2_iter(b'\r', b'\n', bytes).all(is_pair) {
         return Cow::Borrowed(text);
     }
-    let mut lines = String::with_capacity(text.len() + text.len() / 32 + 2);
-    let mut rest = text;
-    while let Some(at) = rest.find(['\r', '\n']) {
-        lines.push_str(&rest[..at]);
-        lines.push_str("\r\n");
-        rest = &rest[at..];
-        rest = rest.strip_prefix("\r\n").unwrap_or(&rest[1..]);
-    }
-    lines.push_str(rest);
-    Cow::Owned(lines)
+    Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n"))
 }
 
 /// Whether a line begins in a way that not every reader takes for text.

@@ -44,7 +44,7 @@ pub enum MimeError {
 /// Recipients in bcc, tags and metadata are in no header.
 pub fn render(message: &Message) -> Result<Vec<u8>, MimeError> {
     let email = &message.email;
-    let mut out = String::with_capacity(usize::try_from(encoded_size_estimate(email)).unwrap_or(0));
+    let mut out = String::with_capacity(usual_size(email));
     header::write_mailboxes(&mut out, "From", std::slice::from_ref(&email.from))?;
     if email.to.is_empty() && email.cc.is_empty() {
         // RFC 5322, section 3.6.3 does not ask for it, but many readers and spam filters do.
@@ -73,6 +73,13 @@ pub fn render(message: &Message) -> Result<Vec<u8>, MimeError> {
 /// whichever provider sends it, so that a receiver can recognise a repeat.
 pub fn message_id_header(message: &Message) -> String {
     format!("<{}@{}>", message.id, message.email.from.address.domain())
+}
+
+/// How many bytes an email of the usual sort takes, found without encoding anything.
+fn usual_size(email: &Email) -> usize {
+    let texts = [&email.text, &email.html].into_iter().flatten().map(|text| text.len() + text.len() / 4);
+    let attachments = email.attachments.iter().map(|attachment| encoded_len(attachment.content.len()) + 1_000);
+    2_000 + texts.chain(attachments).sum::<usize>()
 }
 
 /// How many bytes the email takes as MIME: never less than [`render`] gives, and little more.

@@ -4,7 +4,7 @@
 //! first, then the enhanced code, then the three digits, and words only where no code tells.
 
 use super::{
-    fault::{Cause, Decline, Fault, Stage},
+    fault::{Cause, Decline, Fault, Loss, Stage},
     reply::Reply,
 };
 use crate::delivery::{Class, Health, Scope, Verdict};
@@ -41,7 +41,7 @@ pub(super) fn accepted(reply: &Reply) -> Judgement {
 pub(super) fn judge(fault: &Fault) -> Judgement {
     let (meaning, code, detail) = match &fault.cause {
         Cause::Reply(reply) => (refusal(fault.stage, reply), reply.code_text(), reply.text()),
-        Cause::Lost(loss) => (lost(fault.stage), loss.code().to_owned(), loss.words(fault.stage)),
+        Cause::Lost(loss) => (lost(fault.stage, *loss), loss.code().to_owned(), loss.words(fault.stage)),
         Cause::Declined(decline) => (declined(decline), decline.code().to_owned(), decline.words().to_owned()),
     };
     let health = match &fault.cause {
@@ -81,8 +81,12 @@ fn health((class, scope): Meaning) -> Health {
 }
 
 /// Once the final dot may have left, nobody can know; before, the server has no message.
-fn lost(stage: Stage) -> Meaning {
-    if stage == Stage::FinalDot { UNKNOWN } else { UNAVAILABLE }
+fn lost(stage: Stage, loss: Loss) -> Meaning {
+    match (stage, loss) {
+        (Stage::FinalDot, _) => UNKNOWN,
+        (_, Loss::Credentials) => ACCOUNT,
+        _ => UNAVAILABLE,
+    }
 }
 
 fn declined(decline: &Decline) -> Meaning {
@@ -119,6 +123,9 @@ fn refused_for_now(stage: Stage, reply: &Reply) -> Meaning {
         // A relay whose own insides are broken must not hold the mail.
         _ if reply.is_about(3) || reply.is_about(4) => UNAVAILABLE,
         421 if before_content => THROTTLED,
+        // Postfix says it with a 4yz by default, so that a mistake in its settings costs no mail. Greylisting speaks of
+        // relays and of rejection too.
+        _ if stage == Stage::Rcpt && contains(reply, &["relay access denied", "relaying denied"]) => ACCOUNT,
         _ if reply.is_about(2) || reply.is_about(7) => DEFERRED,
         _ if stage == Stage::Mail => UNAVAILABLE,
         _ => DEFERRED,
@@ -160,21 +167,26 @@ fn mail_refused(reply: &Reply) -> Meaning {
 }
 
 fn recipient_refused(reply: &Reply) -> Meaning {
-    const DENIED: [&str; 8] =
-        ["denied", "not permitted", "not allowed", "prohibited", "unable", "cannot", "reject", "disallowed"];
     if reply.is_about(1) || reply.is_about(2) {
         return RECIPIENT_REJECTED;
     }
     if is_envelope_full(reply) {
         return DEFERRED;
     }
-    if contains(reply, &["relay"]) && contains(reply, &DENIED) {
+    if is_relay_denied(reply) {
         return ACCOUNT;
     }
     if reply.is_about(7) && contains(reply, &["sender address"]) {
         return SENDER_DOMAIN;
     }
     RECIPIENT_REJECTED
+}
+
+/// Whether it does not relay for us, whoever the recipient is.
+fn is_relay_denied(reply: &Reply) -> bool {
+    const DENIED: [&str; 8] =
+        ["denied", "not permitted", "not allowed", "prohibited", "unable", "cannot", "reject", "disallowed"];
+    !reply.is_about(1) && !reply.is_about(2) && contains(reply, &["relay"]) && contains(reply, &DENIED)
 }
 
 /// The command DATA was refused: the server has not seen the content, so another may well take it.

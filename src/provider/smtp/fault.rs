@@ -2,7 +2,7 @@
 //!
 //! Owns no judgement: what a fault means for message and provider is in [`super::classify`].
 
-use std::{error::Error, io};
+use std::io;
 
 use super::reply::Reply;
 
@@ -67,8 +67,10 @@ pub(super) enum Loss {
     Resolve,
     /// No connection.
     Connect(io::ErrorKind),
-    /// The handshake failed by the server's doing.
+    /// TLS failed by the server's doing.
     Tls,
+    /// The server broke TLS off over our certificate, or for want of one.
+    Credentials,
     /// The server kept silent.
     Timeout,
     /// The server closed the connection.
@@ -98,7 +100,7 @@ pub(super) enum Decline {
     NeedsSmtpUtf8,
     /// An address that cannot be written in a command.
     UnsafeAddress,
-    /// The message cannot be rendered, or has a line end that is not CRLF.
+    /// The message cannot be rendered or signed, or has a line end that is not CRLF.
     UnsafeContent,
     /// There was no time left to begin.
     TooLate,
@@ -146,7 +148,7 @@ impl Loss {
     pub(super) fn code(self) -> &'static str {
         match self {
             Loss::Resolve | Loss::Connect(_) => "connect",
-            Loss::Tls => "tls",
+            Loss::Tls | Loss::Credentials => "tls",
             Loss::Timeout => "timeout",
             Loss::Eof => "eof",
             Loss::Reset => "reset",
@@ -160,7 +162,8 @@ impl Loss {
         match self {
             Loss::Resolve => "the host name could not be resolved".to_owned(),
             Loss::Connect(kind) => format!("no connection: {kind}"),
-            Loss::Tls => "the server broke off the TLS handshake".to_owned(),
+            Loss::Tls => format!("the server broke off TLS at {at}"),
+            Loss::Credentials => "the server refused our certificate, or wants one".to_owned(),
             Loss::Timeout => format!("no reply in time at {at}"),
             Loss::Eof => format!("the server closed the connection at {at}"),
             Loss::Reset => format!("the connection broke at {at}"),
@@ -168,26 +171,37 @@ impl Loss {
         }
     }
 
-    /// What an error of the socket tells.
+    /// What an error of the socket, or of TLS over it, tells.
     pub(super) fn of_io(error: &io::Error) -> Self {
+        if let Some(reason) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            return Self::of_tls(reason);
+        }
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Loss::Eof,
-            io::ErrorKind::InvalidData => Loss::Garbled,
             io::ErrorKind::TimedOut => Loss::Timeout,
             _ => Loss::Reset,
         }
     }
 
-    /// What an error of lettre tells. It has no kind for a closed connection, so the wire says whether it was.
-    pub(super) fn of_lettre(error: &lettre::transport::smtp::Error, closed: bool) -> Self {
-        let mut source = error.source();
-        while let Some(cause) = source {
-            if let Some(io) = cause.downcast_ref::<io::Error>() {
-                return Loss::of_io(io);
-            }
-            source = cause.source();
+    /// What an error of TLS tells. A server that refuses our certificate, or misses it, says so only once the handshake
+    /// is over (RFC 8446, section 4.4.2.4), and older ones speak of a failed handshake.
+    fn of_tls(reason: &rustls::Error) -> Self {
+        use rustls::AlertDescription as Alert;
+        match reason {
+            rustls::Error::AlertReceived(
+                Alert::CertificateRequired
+                | Alert::BadCertificate
+                | Alert::UnsupportedCertificate
+                | Alert::CertificateRevoked
+                | Alert::CertificateExpired
+                | Alert::CertificateUnknown
+                | Alert::UnknownCA
+                | Alert::AccessDenied
+                | Alert::DecryptError
+                | Alert::HandshakeFailure,
+            ) => Loss::Credentials,
+            _ => Loss::Tls,
         }
-        if closed { Loss::Eof } else { Loss::Garbled }
     }
 }
 

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use lettre::Address;
+use memchr::{memchr2_iter, memmem};
 
-use super::fault::Decline;
+use super::{dkim::Keys, fault::Decline};
 use crate::{
     message::{EmailAddress, Message, RecipientIndex, mime},
     provider::Submission,
@@ -16,18 +17,32 @@ use crate::{
 pub(super) struct Letter {
     /// The reverse path.
     pub(super) from: Address,
-    /// The bytes; every line ends with CRLF.
-    pub(super) content: Vec<u8>,
+    /// How many bytes the content has, as SIZE counts them (RFC 1870, section 5): without what the wire adds.
+    pub(super) size: usize,
+    /// Whether the content is more than ASCII.
+    pub(super) has_eight_bit: bool,
+    /// The content as it goes over the wire: every line ends with CRLF, dots are stuffed, and the final dot follows.
+    pub(super) wire_form: Vec<u8>,
     /// Whether a server without SMTPUTF8 cannot carry it to anybody.
     pub(super) needs_smtputf8: bool,
     message: Arc<Message>,
 }
 
 impl Letter {
-    /// The letter of a submission.
-    pub(super) fn new(submission: &Submission) -> Result<Self, Decline> {
-        let content = mime::render(&submission.message).map_err(|_| Decline::UnsafeContent)?;
-        Self::of(submission.message.clone(), content)
+    /// The letter of a submission, signed with those keys that speak for its sender.
+    pub(super) fn new(submission: &Submission, keys: &Keys) -> Result<Self, Decline> {
+        let message = &submission.message;
+        let content = mime::render(message).map_err(|_| Decline::UnsafeContent)?;
+        // The time of acceptance, so that each attempt sends the same bytes.
+        let signatures = keys.sign(&message.email.from.address, message.accepted_at, &content);
+        let mut signed = signatures.map_err(|_| Decline::UnsafeContent)?.into_bytes();
+        let content = if signed.is_empty() {
+            content
+        } else {
+            signed.extend(content);
+            signed
+        };
+        Self::of(message.clone(), content)
     }
 
     fn of(message: Arc<Message>, content: Vec<u8>) -> Result<Self, Decline> {
@@ -35,9 +50,10 @@ impl Letter {
             return Err(Decline::UnsafeContent);
         }
         let from = &message.email.from.address;
-        let needs_smtputf8 = !from.is_ascii() || !content.is_ascii();
+        let has_eight_bit = !content.is_ascii();
+        let needs_smtputf8 = !from.is_ascii() || has_eight_bit;
         let from = path(from).ok_or(Decline::UnsafeContent)?;
-        Ok(Self { from, content, needs_smtputf8, message })
+        Ok(Self { from, size: content.len(), has_eight_bit, wire_form: wire_form(content), needs_smtputf8, message })
     }
 
     /// The forward path of a recipient; `None` if it cannot be written in a command.
@@ -49,11 +65,33 @@ impl Letter {
     pub(super) fn has_non_ascii(&self, recipients: &[RecipientIndex]) -> bool {
         recipients.iter().any(|&index| self.message.email.recipient(index).is_some_and(|r| !r.address.is_ascii()))
     }
+}
 
-    /// The content as it is handed to lettre, which ends it with CRLF itself.
-    pub(super) fn content_without_last_line_end(&self) -> &[u8] {
-        self.content.strip_suffix(b"\r\n").unwrap_or(&self.content)
+/// The content with a second dot before each that begins a line (RFC 5321, section 4.5.2), its last line ended, and the
+/// final dot. Only CRLF ends a line here: see [`has_bare_line_end`].
+fn wire_form(mut content: Vec<u8>) -> Vec<u8> {
+    if !content.is_empty() && !content.ends_with(b"\r\n") {
+        content.extend_from_slice(b"\r\n");
     }
+    let mut stuffed =
+        if content.starts_with(b".") || memmem::find(&content, b"\r\n.").is_some() { stuff(&content) } else { content };
+    stuffed.extend_from_slice(b".\r\n");
+    stuffed
+}
+
+fn stuff(content: &[u8]) -> Vec<u8> {
+    let mut stuffed = Vec::with_capacity(content.len() + content.len() / 64 + 16);
+    if content.starts_with(b".") {
+        stuffed.push(b'.');
+    }
+    let mut from = 0;
+    for line_end in memmem::find_iter(content, b"\r\n.") {
+        stuffed.extend_from_slice(&content[from..line_end + 2]);
+        stuffed.push(b'.');
+        from = line_end + 2;
+    }
+    stuffed.extend_from_slice(&content[from..]);
+    stuffed
 }
 
 /// The address as a path in a command. It was parsed before it came here; that nothing in it can end the path or the
@@ -71,13 +109,15 @@ fn path(address: &EmailAddress) -> Option<Address> {
 /// Whether there is a CR or an LF that is not part of a CRLF. Servers disagree on what ends a line there, and what is
 /// text for one is a second message for another.
 fn has_bare_line_end(content: &[u8]) -> bool {
-    let mut previous = 0;
-    let mut bare = false;
-    for &byte in content {
-        bare |= (byte == b'\n') != (previous == b'\r');
-        previous = byte;
+    let mut ends = memchr2_iter(b'\r', b'\n', content);
+    while let Some(at) = ends.next() {
+        if content[at..].get(..2) != Some(b"\r\n") {
+            return true;
+        }
+        // Its LF.
+        ends.next();
     }
-    bare || previous == b'\r'
+    false
 }
 
 #[cfg(test)]
@@ -123,6 +163,23 @@ mod tests {
             assert_eq!(Letter::of(message(), content).err(), Some(Decline::UnsafeContent), "{end:?}");
         }
         assert!(Letter::of(message(), b"Subject: a\r\n\r\n.\r\n".to_vec()).is_ok());
+    }
+
+    #[test]
+    fn dots_that_begin_a_line_are_doubled_and_the_final_dot_follows() {
+        let table: [(&[u8], &[u8]); 8] = [
+            (b"", b".\r\n"),
+            (b"a\r\n", b"a\r\n.\r\n"),
+            (b"a", b"a\r\n.\r\n"),
+            (b".", b"..\r\n.\r\n"),
+            (b".\r\n.\r\n", b"..\r\n..\r\n.\r\n"),
+            (b"a\r\n.b\r\nc.\r\n", b"a\r\n..b\r\nc.\r\n.\r\n"),
+            (b"a\r\n..\r\n", b"a\r\n...\r\n.\r\n"),
+            (b"\r\n\r\n.", b"\r\n\r\n..\r\n.\r\n"),
+        ];
+        for (content, expected) in table {
+            assert_eq!(wire_form(content.to_vec()), expected, "{:?}", String::from_utf8_lossy(content));
+        }
     }
 
     #[test]

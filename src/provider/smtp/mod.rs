@@ -2,14 +2,17 @@
 //!
 //! Owns the conversation from the socket to the reply to the final dot. Decides nothing about when a relay is asked.
 //!
-//! lettre's message, commands and connection are used, its transport and pool are not: they give a half-used
-//! connection back when a send is dropped, after which each message is told the reply to the one before; and they do
-//! not tell at which stage a send failed, which decides whether a message may have been sent.
+//! lettre's addresses, commands and mechanisms are used, its transport, pool and connection are not: they give a
+//! half-used connection back when a send is dropped, after which each message is told the reply to the one before; they
+//! do not tell at which stage a send failed, which decides whether a message may have been sent; and they wait for each
+//! reply before the next command.
 //!
 //! A conversation is owned by the send that uses it. It returns to the pool only by being given back in step, so a send
 //! that is dropped in the middle closes it.
 
 mod classify;
+mod dkim;
+mod envelope;
 mod fault;
 mod letter;
 mod offers;
@@ -28,11 +31,13 @@ use tokio::time::Instant;
 
 use self::{
     classify::{Judgement, judge, worse},
+    dkim::Keys,
+    envelope::Transaction,
     fault::{Decline, Fault, Stage},
     letter::Letter,
     pool::Pool,
     relay::Relay,
-    session::{Limits, Session},
+    session::Limits,
 };
 use super::{Capabilities, Provider, Submission};
 use crate::{
@@ -41,13 +46,14 @@ use crate::{
     message::RecipientIndex,
 };
 
-pub use self::relay::SmtpSettingsError;
+pub use self::{dkim::DkimError, relay::SmtpSettingsError};
 
 /// An account at an SMTP relay.
 pub struct SmtpProvider {
     name: ProviderName,
     capabilities: Capabilities,
     relay: Relay,
+    keys: Keys,
     pool: Arc<Pool>,
     patience: Patience,
 }
@@ -78,7 +84,8 @@ impl SmtpProvider {
                 idempotency: None,
             },
             relay: Relay::new(settings, password)?,
-            pool: Pool::new(settings.idle, settings.messages_per_connection),
+            keys: Keys::read(&settings.dkim)?,
+            pool: Pool::new(settings.idle, settings.connection_age, settings.messages_per_connection),
             patience: Patience {
                 connect: settings.connect_timeout,
                 command: settings.command_timeout,
@@ -108,7 +115,7 @@ impl SmtpProvider {
         if submission.deadline <= Instant::now() {
             return declined(Decline::TooLate);
         }
-        let letter = match Letter::new(&submission) {
+        let letter = match Letter::new(&submission, &self.keys) {
             Ok(letter) => letter,
             Err(decline) => return declined(decline),
         };
@@ -122,10 +129,8 @@ impl SmtpProvider {
         let mut outcome = Outcome { verdicts: Vec::new(), provider_message_id: None, health: Health::Neutral };
         let mut left = recipients.to_vec();
         while !left.is_empty() {
-            let part = match self.begin(letter, &left, limits).await {
-                Ok(mut session) => {
-                    let transaction = session.deliver(letter, &left, limits).await;
-                    self.pool.give_back(session);
+            let part = match self.deliver_part(letter, &left, limits).await {
+                Ok(transaction) => {
                     left = transaction.left;
                     Outcome {
                         verdicts: transaction.fates,
@@ -142,29 +147,29 @@ impl SmtpProvider {
         outcome
     }
 
-    /// A conversation in which MAIL was accepted. One that waited in the pool may have come to its end without our
-    /// knowing; then nothing was handed over, and a fresh one takes its place.
-    async fn begin(&self, letter: &Letter, left: &[RecipientIndex], limits: &Limits) -> Result<Session, Fault> {
+    /// Sends one envelope. A conversation that waited in the pool may have come to its end without our knowing; then
+    /// nothing was handed over, and a fresh one takes its place.
+    async fn deliver_part(
+        &self,
+        letter: &Letter,
+        left: &[RecipientIndex],
+        limits: &Limits,
+    ) -> Result<Transaction, Fault> {
         if let Some(mut session) = self.pool.take() {
-            match session.mail(letter, left, limits).await {
-                Ok(()) => return Ok(session),
+            match session.deliver(letter, left, limits).await {
                 Err(fault) if fault.is_stale() => {
                     tracing::debug!(provider = %self.name, "a connection from the pool was stale: opening a fresh one");
                 }
-                Err(fault) => {
+                ended => {
                     self.pool.give_back(session);
-                    return Err(fault);
+                    return ended;
                 }
             }
         }
         let mut session = self.relay.open(limits).await?;
-        match session.mail(letter, left, limits).await {
-            Ok(()) => Ok(session),
-            Err(fault) => {
-                self.pool.give_back(session);
-                Err(fault)
-            }
-        }
+        let ended = session.deliver(letter, left, limits).await;
+        self.pool.give_back(session);
+        ended
     }
 }
 

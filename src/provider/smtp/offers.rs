@@ -14,6 +14,8 @@ pub(super) struct Offers {
     pub(super) smtputf8: bool,
     /// 8BITMIME (RFC 6152).
     pub(super) eight_bit: bool,
+    /// PIPELINING (RFC 2920): commands may be sent before the replies to those before them have come.
+    pub(super) pipelining: bool,
     /// SIZE (RFC 1870): the largest message it takes, 0 if it names none; `None` if it does not know the keyword.
     pub(super) size: Option<u64>,
     plain: bool,
@@ -32,6 +34,7 @@ impl Offers {
                 Some("STARTTLS") => offers.starttls = true,
                 Some("SMTPUTF8") => offers.smtputf8 = true,
                 Some("8BITMIME") => offers.eight_bit = true,
+                Some("PIPELINING") => offers.pipelining = true,
                 Some("SIZE") => offers.size = Some(words.next().and_then(|size| size.parse().ok()).unwrap_or(0)),
                 Some("AUTH") => words.for_each(|mechanism| match mechanism {
                     "PLAIN" => offers.plain = true,
@@ -74,9 +77,18 @@ mod tests {
 
     #[test]
     fn keywords_are_read_in_any_case_and_form() {
-        let all = offers(&["mx.example", "STARTTLS", "smtputf8", "8BITMIME", "SIZE 1000", "AUTH PLAIN LOGIN"]);
-        let expected =
-            Offers { starttls: true, smtputf8: true, eight_bit: true, size: Some(1000), plain: true, login: true };
+        let all =
+            ["mx.example", "STARTTLS", "smtputf8", "8BITMIME", "SIZE 1000", "Pipelining", "AUTH PLAIN LOGIN", "HELP"];
+        let all = offers(&all);
+        let expected = Offers {
+            starttls: true,
+            smtputf8: true,
+            eight_bit: true,
+            pipelining: true,
+            size: Some(1000),
+            plain: true,
+            login: true,
+        };
         assert_eq!(all, expected);
         assert_eq!(offers(&["mx", "AUTH=LOGIN"]), Offers { login: true, ..Offers::default() });
         assert_eq!(offers(&["mx", "SIZE"]).size, Some(0));

@@ -3,7 +3,6 @@
 //! Owns their age and number of messages; opens none, and takes back only what is in step.
 
 use std::{
-    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -17,13 +16,14 @@ use super::session::Session;
 pub(super) struct Pool {
     shelf: Mutex<Shelf>,
     keep: Duration,
+    age: Duration,
     messages: u32,
 }
 
 #[derive(Default)]
 struct Shelf {
-    /// The one that waits longest in front.
-    idle: VecDeque<Idle>,
+    /// The one that was used last is the last.
+    idle: Vec<Idle>,
     /// Whether a task waits to put away what nobody wants.
     tended: bool,
 }
@@ -34,16 +34,16 @@ struct Idle {
 }
 
 impl Pool {
-    /// A pool that keeps a conversation for that long and that many messages.
-    pub(super) fn new(keep: Duration, messages: u32) -> Arc<Self> {
-        Arc::new(Self { shelf: Mutex::default(), keep, messages })
+    /// A pool that keeps an idle conversation for that long, and uses one up to that age and for that many messages.
+    pub(super) fn new(keep: Duration, age: Duration, messages: u32) -> Arc<Self> {
+        Arc::new(Self { shelf: Mutex::default(), keep, age, messages })
     }
 
     /// The conversation used last, if one is still good. A conversation that its server ended or broke into is dropped.
     pub(super) fn take(&self) -> Option<Session> {
         let now = Instant::now();
         loop {
-            let Idle { session, until } = self.shelf().idle.pop_back()?;
+            let Idle { mut session, until } = self.shelf().idle.pop()?;
             if until <= now {
                 session.retire();
             } else if session.wire.is_quiet() {
@@ -54,12 +54,13 @@ impl Pool {
 
     /// Takes a conversation back; one that is out of step or has done its share is ended.
     pub(super) fn give_back(self: &Arc<Self>, session: Session) {
-        if !session.is_reusable() || session.messages >= self.messages || self.keep.is_zero() {
+        let now = Instant::now();
+        let until = (now + self.keep).min(session.began + self.age);
+        if !session.is_in_step() || session.messages >= self.messages || until <= now {
             return session.retire();
         }
-        let until = Instant::now() + self.keep;
         let mut shelf = self.shelf();
-        shelf.idle.push_back(Idle { session, until });
+        shelf.idle.push(Idle { session, until });
         if !shelf.tended {
             shelf.tended = true;
             tokio::spawn(tend(Arc::downgrade(self)));
@@ -70,10 +71,10 @@ impl Pool {
     fn put_away(&self) -> Option<Instant> {
         let mut shelf = self.shelf();
         let now = Instant::now();
-        while shelf.idle.front().is_some_and(|idle| idle.until <= now) {
-            shelf.idle.pop_front().into_iter().for_each(|idle| idle.session.retire());
-        }
-        let next = shelf.idle.front().map(|idle| idle.until);
+        let (over, kept): (Vec<_>, Vec<_>) = shelf.idle.drain(..).partition(|idle| idle.until <= now);
+        shelf.idle = kept;
+        over.into_iter().for_each(|idle| idle.session.retire());
+        let next = shelf.idle.iter().map(|idle| idle.until).min();
         shelf.tended = next.is_some();
         next
     }

@@ -15,6 +15,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
+    dkim::DkimError,
     fault::{Decline, Fault, Loss, Stage},
     session::{Limits, Login, Session},
     wire::Wire,
@@ -36,9 +37,15 @@ pub enum SmtpSettingsError {
     /// There is a user name and no password.
     #[error("username is given without password or password_file")]
     NoPassword,
-    /// TLS cannot be set up with the trusted certificates.
+    /// There is a certificate of our own without its key, or the other way round.
+    #[error("certificate_file and key_file go together")]
+    HalfAnIdentity,
+    /// TLS cannot be set up with the trusted certificates, or with our own.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A key cannot sign.
+    #[error(transparent)]
+    Dkim(#[from] DkimError),
 }
 
 /// A server and our account there.
@@ -92,15 +99,15 @@ impl Relay {
 
     /// Opens a conversation, up to where MAIL may follow.
     pub(super) async fn open(&self, limits: &Limits) -> Result<Session, Fault> {
-        let wire = self.dial(limits).await?;
+        let mut wire = self.dial(limits).await?;
         if let Security::Implicit(tls) = &self.security {
-            tls.secure(&wire, limits).await?;
+            wire = tls.secure(wire, limits).await?;
         }
         let mut session = Session::greet(wire, &self.hello_name, limits).await?;
         if let Security::StartTls(tls) = &self.security {
             session.ask_for_tls(limits).await?;
-            tls.secure(&session.wire, limits).await?;
-            session.greet_again(&self.hello_name, limits).await?;
+            session = Session { wire: tls.secure(session.wire, limits).await?, ..session };
+            session.hello(&self.hello_name, limits).await?;
         }
         if let Some(login) = &self.login {
             session.authenticate(login, limits).await?;
@@ -112,7 +119,7 @@ impl Relay {
     /// one which swallows packets does not take it all.
     async fn dial(&self, limits: &Limits) -> Result<Wire, Fault> {
         let lost = |loss| Fault::lost(Stage::Connect, loss);
-        let until = limits.until(limits.connect);
+        let until = limits.until(Stage::Connect);
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         let addresses: Vec<_> = match timeout_at(until, lookup_host((host, self.port))).await {
             Err(_) => return Err(lost(Loss::Timeout)),
@@ -140,20 +147,24 @@ impl Tls {
     fn new(settings: &config::SmtpProvider) -> Result<Self, SmtpSettingsError> {
         let host = settings.host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = ServerName::try_from(host).map_err(|_| SmtpSettingsError::Host)?;
-        let config = tls::client_config(settings.ca_file.as_deref())?;
+        let ca_file = settings.ca_file.as_deref();
+        let config = match (&settings.certificate_file, &settings.key_file) {
+            (Some(certificate), Some(key)) => tls::client_config_with_identity(ca_file, certificate, key)?,
+            (None, None) => tls::client_config(ca_file)?,
+            _ => return Err(SmtpSettingsError::HalfAnIdentity),
+        };
         Ok(Self { connector: TlsConnector::from(Arc::new(config)), name })
     }
 
-    async fn secure(&self, wire: &Wire, limits: &Limits) -> Result<(), Fault> {
+    async fn secure(&self, wire: Wire, limits: &Limits) -> Result<Wire, Fault> {
         let handshake = wire.secure(&self.connector, self.name.clone());
-        let error = match timeout_at(limits.until(limits.connect), handshake).await {
-            Ok(Ok(())) => return Ok(()),
+        let error = match timeout_at(limits.until(Stage::Tls), handshake).await {
+            Ok(Ok(wire)) => return Ok(wire),
             Ok(Err(error)) => error,
             Err(_) => return Err(Fault::lost(Stage::Tls, Loss::Timeout)),
         };
         Err(match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-            None => Fault::lost(Stage::Tls, Loss::of_io(&error)),
-            Some(rustls::Error::AlertReceived(_)) => Fault::lost(Stage::Tls, Loss::Tls),
+            None | Some(rustls::Error::AlertReceived(_)) => Fault::lost(Stage::Tls, Loss::of_io(&error)),
             Some(reason) => Fault::declined(Stage::Tls, Decline::BadTls(reason.to_string())),
         })
     }

@@ -13,6 +13,10 @@ pub(super) struct Reply {
     pub(super) lines: Vec<String>,
 }
 
+/// What was heard is no reply, and will not become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoReply;
+
 /// An enhanced status code (RFC 3463) without its class, which is the reply code's first digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Enhanced {
@@ -23,27 +27,27 @@ pub(super) struct Enhanced {
 }
 
 impl Reply {
-    /// Takes the first complete reply from what was heard; gives it and what follows it.
+    /// Reads the first reply of what was heard; gives it and its length, or `None` where its end is still to come.
     ///
-    /// More lenient than lettre's parser where a reply would be lost otherwise: a code without text, a line end
-    /// without CR and a line of more than 1,000 bytes are understood.
-    pub(super) fn parse(heard: &[u8]) -> Option<(Self, &[u8])> {
+    /// Lenient where a reply would be lost otherwise: a code without text, a line end without CR, bytes that are not
+    /// UTF-8 and a line of more than 1,000 bytes are understood.
+    pub(super) fn parse(heard: &[u8]) -> Result<Option<(Self, usize)>, NoReply> {
         let mut rest = heard;
         let mut code = None;
         let mut texts = Vec::new();
-        loop {
-            let end = rest.iter().position(|&byte| byte == b'\n')?;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
             let line = String::from_utf8_lossy(&rest[..end]);
             rest = &rest[end + 1..];
-            let (line_code, last, text) = split(line.trim_end_matches('\r'))?;
+            let (line_code, is_last, text) = split(line.trim_end_matches('\r')).ok_or(NoReply)?;
             if *code.get_or_insert(line_code) != line_code {
-                return None;
+                return Err(NoReply);
             }
             texts.push(text.to_owned());
-            if last {
-                return Some((Self::new(line_code, &texts), rest));
+            if is_last {
+                return Ok(Some((Self::new(line_code, &texts), heard.len() - rest.len())));
             }
         }
+        Ok(None)
     }
 
     /// A reply of that code and those lines, which may each begin with an enhanced code.
@@ -153,33 +157,39 @@ fn split(line: &str) -> Option<(u16, bool, &str)> {
 mod tests {
     use super::*;
 
-    fn parsed(heard: &str) -> Option<(String, String, usize)> {
-        Reply::parse(heard.as_bytes()).map(|(reply, rest)| (reply.code_text(), reply.text(), rest.len()))
+    /// The code, the text and what follows the first reply.
+    fn parsed(heard: &str) -> Result<Option<(String, String, usize)>, NoReply> {
+        let reply = Reply::parse(heard.as_bytes())?;
+        Ok(reply.map(|(reply, length)| (reply.code_text(), reply.text(), heard.len() - length)))
     }
 
     #[test]
     fn replies_are_read_as_servers_write_them() {
-        let long = format!("250 {}\r\n", "x".repeat(5_000));
         let table = [
-            ("250 OK\r\n", Some(("250", "OK", 0))),
-            ("250\r\n", Some(("250", "", 0))),
-            ("250 OK\n", Some(("250", "OK", 0))),
-            ("550 5.1.1 no such user\r\n", Some(("550 5.1.1", "no such user", 0))),
-            ("550-5.7.1 first\r\n550 5.7.1 second\r\n", Some(("550 5.7.1", "first second", 0))),
-            ("250-a\r\n250-b\r\n250 c\r\n", Some(("250", "a b c", 0))),
-            ("550 4.7.1 classes disagree\r\n", Some(("550", "4.7.1 classes disagree", 0))),
-            ("250 OK\r\n421 bye\r\n", Some(("250", "OK", 9))),
-            ("250 not ended", None),
-            ("250-not the last\r\n", None),
-            ("250-two\r\n550 codes\r\n", None),
-            ("HTTP/1.1 400 Bad Request\r\n", None),
-            ("", None),
+            ("250 OK\r\n", ("250", "OK", 0)),
+            ("250\r\n", ("250", "", 0)),
+            ("250 OK\n", ("250", "OK", 0)),
+            ("550 5.1.1 no such user\r\n", ("550 5.1.1", "no such user", 0)),
+            ("550-5.7.1 first\r\n550 5.7.1 second\r\n", ("550 5.7.1", "first second", 0)),
+            ("250-a\r\n250-b\r\n250 c\r\n", ("250", "a b c", 0)),
+            ("550 4.7.1 classes disagree\r\n", ("550", "4.7.1 classes disagree", 0)),
+            ("250 OK\r\n421 bye\r\n", ("250", "OK", 9)),
         ];
-        for (heard, expected) in table {
-            let expected = expected.map(|(code, text, rest)| (code.to_owned(), text.to_owned(), rest));
-            assert_eq!(parsed(heard), expected, "{heard:?}");
+        for (heard, (code, text, rest)) in table {
+            assert_eq!(parsed(heard), Ok(Some((code.to_owned(), text.to_owned(), rest))), "{heard:?}");
         }
-        assert_eq!(parsed(&long).map(|(code, text, _)| (code, text.len())), Some(("250".to_owned(), 5_000)));
+        let long = format!("250 {}\r\n", "x".repeat(5_000));
+        assert_eq!(parsed(&long), Ok(Some(("250".to_owned(), "x".repeat(5_000), 0))));
+    }
+
+    #[test]
+    fn a_reply_still_to_come_is_told_from_what_is_none() {
+        for unfinished in ["", "25", "250 not ended", "250-not the last\r\n"] {
+            assert_eq!(parsed(unfinished), Ok(None), "{unfinished:?}");
+        }
+        for strange in ["250-two\r\n550 codes\r\n", "HTTP/1.1 400 Bad Request\r\n", "OK\r\n", "\r\n", "2500 a\r\n"] {
+            assert_eq!(parsed(strange), Err(NoReply), "{strange:?}");
+        }
     }
 
     #[test]

@@ -1,26 +1,21 @@
-//! One conversation with an SMTP server: greeting, EHLO, STARTTLS, AUTH, and one command at a time.
+//! One conversation with an SMTP server: greeting, EHLO, STARTTLS, AUTH, commands and their replies in order.
 //!
 //! Owns the connection and knows whether it is still in step; hands no message over (that is [`super::transaction`])
 //! and opens no socket (that is [`super::relay`]).
-//!
-//! lettre's connection speaks, and what the server said is read from the wire under it: lettre tells neither at which
-//! of several steps it failed nor what EHLO offered in full.
 
 use std::{fmt::Display, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use lettre::transport::smtp::{
     authentication::{Credentials, Mechanism},
-    client::AsyncSmtpConnection,
-    commands::{Auth, Ehlo, Starttls},
+    commands::{Auth, Ehlo, Quit, Starttls},
     extension::ClientId,
-    response::Response,
 };
 use secrecy::{ExposeSecret, SecretString};
-use tokio::time::{Instant, error::Elapsed, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    fault::{Cause, Decline, Fault, Loss, Stage},
+    fault::{Decline, Fault, Loss, Stage},
     offers::Offers,
     reply::Reply,
     wire::Wire,
@@ -32,27 +27,30 @@ const QUIT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A conversation.
 pub(super) struct Session {
-    pub(super) connection: AsyncSmtpConnection,
     pub(super) wire: Wire,
+    /// When it began.
+    pub(super) began: Instant,
     /// What the server offered at the last EHLO.
     pub(super) offers: Offers,
-    /// Whether every command has its reply, and no more came. False while a command is under way, so that a
-    /// conversation that is dropped in the middle stays out of step for good.
-    pub(super) in_step: bool,
     /// Whether MAIL was accepted and its transaction has not ended.
     pub(super) transaction_open: bool,
     /// How many messages went over it.
     pub(super) messages: u32,
+    /// How many replies are still to come. Counted before a command is written, so that a conversation that is dropped
+    /// in the middle stays out of step for good.
+    pub(super) owed: usize,
+    /// Whether it has come to its end: a reply was lost or none to be understood, or the server took its leave.
+    pub(super) is_over: bool,
 }
 
-/// How long each stage may last. Each gives when it must have ended, counted from now.
+/// How long each stage may last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// For the connection, and for TLS.
     pub(super) connect: Duration,
     /// For the reply to a command.
     pub(super) command: Duration,
-    /// For the content and the reply to the final dot.
+    /// For the reply to the final dot.
     pub(super) data: Duration,
     /// For everything.
     pub(super) deadline: Instant,
@@ -66,45 +64,54 @@ pub(super) struct Login {
 }
 
 impl Limits {
-    /// When a stage that begins now must have ended.
-    pub(super) fn until(&self, stage: Duration) -> Instant {
-        Instant::now().checked_add(stage).map_or(self.deadline, |end| end.min(self.deadline))
+    /// When a stage that begins now must have ended. RFC 5321, section 4.5.3.2, asks for 5 minutes for the greeting and
+    /// most commands, 2 for DATA, 3 for each block of the content and 10 after the final dot: what is set for a command
+    /// stands in the same proportion to the second and the third.
+    pub(super) fn until(&self, stage: Stage) -> Instant {
+        let longest = match stage {
+            Stage::Connect | Stage::Tls => self.connect,
+            Stage::Banner | Stage::Hello | Stage::Auth | Stage::Mail | Stage::Rcpt => self.command,
+            Stage::Data => self.command * 2 / 5,
+            Stage::Body => self.command * 3 / 5,
+            Stage::FinalDot => self.data,
+        };
+        Instant::now().checked_add(longest).map_or(self.deadline, |end| end.min(self.deadline))
     }
 }
 
 impl Session {
     /// Reads the greeting and says EHLO.
     pub(super) async fn greet(wire: Wire, name: &ClientId, limits: &Limits) -> Result<Self, Fault> {
-        let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(wire.clone()), name);
-        let result = timeout_at(limits.until(limits.command), greeting).await;
-        let heard = wire.heard();
-        let lost = |stage| Fault::lost(stage, loss(&result, &wire));
-        let (banner, rest) = Reply::parse(&heard).ok_or_else(|| lost(Stage::Banner))?;
-        done(Stage::Banner, banner)?;
-        // Where EHLO is refused lettre says QUIT and reads on, so that more than one reply may follow.
-        let (hello, _) = Reply::parse(rest).ok_or_else(|| lost(Stage::Hello))?;
-        let hello = done(Stage::Hello, hello)?;
-        let lost = lost(Stage::Hello);
-        let Ok(Ok(connection)) = result else { return Err(lost) };
-        let offers = Offers::read(&hello);
-        Ok(Self { connection, wire, offers, in_step: true, transaction_open: false, messages: 0 })
+        let mut session = Self {
+            wire,
+            began: Instant::now(),
+            offers: Offers::default(),
+            transaction_open: false,
+            messages: 0,
+            owed: 1,
+            is_over: false,
+        };
+        let banner = session.hear(Stage::Banner, limits).await?;
+        session.done(Stage::Banner, banner)?;
+        session.hello(name, limits).await?;
+        Ok(session)
     }
 
-    /// Asks for STARTTLS. The handshake is the caller's, and [`Session::greet_again`] after it.
+    /// Says EHLO. Under TLS, again: what was offered in clear text counts no more (RFC 3207, section 4.2).
+    pub(super) async fn hello(&mut self, name: &ClientId, limits: &Limits) -> Result<(), Fault> {
+        let hello = self.tell(Stage::Hello, Ehlo::new(name.clone()), limits).await?;
+        self.offers = Offers::read(&hello);
+        Ok(())
+    }
+
+    /// Asks for STARTTLS. The handshake is the caller's, and [`Session::hello`] after it.
     pub(super) async fn ask_for_tls(&mut self, limits: &Limits) -> Result<(), Fault> {
         if !self.offers.starttls {
             return Err(Fault::declined(Stage::Tls, Decline::NoStartTls));
         }
         self.tell(Stage::Tls, Starttls, limits).await?;
         // What came in clear text together with the reply would be taken for what the server says under TLS.
-        if self.in_step { Ok(()) } else { Err(Fault::declined(Stage::Tls, Decline::Injected)) }
-    }
-
-    /// Says EHLO again: what was offered in clear text counts no more (RFC 3207, section 4.2).
-    pub(super) async fn greet_again(&mut self, name: &ClientId, limits: &Limits) -> Result<(), Fault> {
-        let hello = self.tell(Stage::Hello, Ehlo::new(name.clone()), limits).await?;
-        self.offers = Offers::read(&hello);
-        Ok(())
+        if self.is_in_step() { Ok(()) } else { Err(Fault::declined(Stage::Tls, Decline::Injected)) }
     }
 
     /// Authenticates.
@@ -138,83 +145,88 @@ impl Session {
         match reply.code {
             334 => Ok(()),
             _ if reply.is_refusal() => Err(Fault::reply(Stage::Auth, reply)),
-            _ => Err(Fault::lost(Stage::Auth, Loss::Garbled)),
+            _ => Err(self.lose(Stage::Auth, Loss::Garbled)),
         }
     }
 
     /// Says a command that the server is to do; a refusal is a fault.
     pub(super) async fn tell(&mut self, stage: Stage, command: impl Display, limits: &Limits) -> Result<Reply, Fault> {
-        let reply = done(stage, self.ask(stage, command, limits).await?);
-        if let Err(Fault { cause: Cause::Lost(_), .. }) = reply {
-            self.in_step = false;
-        }
-        reply
+        let reply = self.ask(stage, command, limits).await?;
+        self.done(stage, reply)
     }
 
-    /// Says a command and reads the reply, whatever it is.
+    /// The reply, if it says that the command was done; else the fault. One that says neither is not the reply to what
+    /// was asked, and those after it would not be either.
+    pub(super) fn done(&mut self, stage: Stage, reply: Reply) -> Result<Reply, Fault> {
+        match reply {
+            reply if reply.is_done() => Ok(reply),
+            reply if reply.is_refusal() => Err(Fault::reply(stage, reply)),
+            _ => Err(self.lose(stage, Loss::Garbled)),
+        }
+    }
+
+    /// Says a command and hears the reply, whatever it is.
     pub(super) async fn ask(&mut self, stage: Stage, command: impl Display, limits: &Limits) -> Result<Reply, Fault> {
-        if !self.in_step {
-            return Err(Fault::lost(stage, Loss::Garbled));
+        if !self.is_in_step() {
+            return Err(self.lose(stage, Loss::Garbled));
         }
-        self.begin();
-        let result = timeout_at(limits.until(limits.command), self.connection.command(command)).await;
-        self.conclude(stage, result)
+        self.say(stage, command.to_string().as_bytes(), 1, limits).await?;
+        self.hear(stage, limits).await
     }
 
-    /// From here to [`Session::conclude`] the conversation is out of step.
-    pub(super) fn begin(&mut self) {
-        self.in_step = false;
-        self.wire.forget();
-    }
-
-    /// Finds the reply in what was heard, and whether the conversation is in step again.
-    pub(super) fn conclude(
+    /// Writes bytes that so many replies answer.
+    pub(super) async fn say(
         &mut self,
         stage: Stage,
-        result: Result<Result<Response, lettre::transport::smtp::Error>, Elapsed>,
-    ) -> Result<Reply, Fault> {
-        let heard = self.wire.heard();
-        let Some((reply, rest)) = Reply::parse(&heard) else {
-            return Err(Fault::lost(stage, loss(&result, &self.wire)));
-        };
-        let understood = match &result {
-            Ok(Ok(_)) => true,
-            Ok(Err(error)) => error.status().is_some(),
-            Err(_) => false,
-        };
-        self.in_step = understood && rest.is_empty() && reply.code != 421;
-        Ok(reply)
-    }
-
-    /// Whether another message may go over it.
-    pub(super) fn is_reusable(&self) -> bool {
-        self.in_step && !self.wire.is_closed()
-    }
-
-    /// Ends it. The server's answer to QUIT changes nothing and is awaited by nobody.
-    pub(super) fn retire(mut self) {
-        if self.is_reusable() {
-            tokio::spawn(async move { timeout(QUIT_PATIENCE, self.connection.quit()).await.is_ok() });
+        bytes: &[u8],
+        replies: usize,
+        limits: &Limits,
+    ) -> Result<(), Fault> {
+        self.owed += replies;
+        match timeout_at(limits.until(stage), self.wire.write(bytes)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(loss)) => Err(self.lose(stage, loss)),
+            Err(_) => Err(self.lose(stage, Loss::Timeout)),
         }
     }
-}
 
-/// A reply that says that the command was done; else the fault.
-fn done(stage: Stage, reply: Reply) -> Result<Reply, Fault> {
-    match reply {
-        reply if reply.is_done() => Ok(reply),
-        reply if reply.is_refusal() => Err(Fault::reply(stage, reply)),
-        _ => Err(Fault::lost(stage, Loss::Garbled)),
+    /// The next of the replies that are still to come.
+    pub(super) async fn hear(&mut self, stage: Stage, limits: &Limits) -> Result<Reply, Fault> {
+        match timeout_at(limits.until(stage), self.wire.reply()).await {
+            Ok(Ok(reply)) => {
+                self.owed = self.owed.saturating_sub(1);
+                self.is_over |= reply.code == 421;
+                Ok(reply)
+            }
+            Ok(Err(loss)) => Err(self.lose(stage, loss)),
+            Err(_) => Err(self.lose(stage, Loss::Timeout)),
+        }
     }
-}
 
-/// Why there is no reply to be read.
-fn loss<T>(result: &Result<Result<T, lettre::transport::smtp::Error>, Elapsed>, wire: &Wire) -> Loss {
-    match result {
-        Err(_) => Loss::Timeout,
-        Ok(Err(error)) => Loss::of_lettre(error, wire.is_closed()),
-        // lettre found a reply that the wire did not bring: it was left over from before.
-        Ok(Ok(_)) => Loss::Garbled,
+    /// The fault that a reply was lost, which ends the conversation.
+    pub(super) fn lose(&mut self, stage: Stage, loss: Loss) -> Fault {
+        self.is_over = true;
+        Fault::lost(stage, loss)
+    }
+
+    /// Whether every command has its reply, and no more came: only then another command, or another message, may go
+    /// over it.
+    pub(super) fn is_in_step(&self) -> bool {
+        !self.is_over && self.owed == 0 && !self.wire.has_unread()
+    }
+
+    /// Ends it. The server's answer to QUIT changes nothing and is awaited by nobody; where it is out of step the server
+    /// may be dead, and the connection is dropped without a word.
+    pub(super) fn retire(mut self) {
+        if self.is_in_step() {
+            tokio::spawn(async move {
+                let farewell = async {
+                    self.wire.write(Quit.to_string().as_bytes()).await?;
+                    self.wire.reply().await
+                };
+                timeout(QUIT_PATIENCE, farewell).await.is_ok()
+            });
+        }
     }
 }
 
@@ -230,6 +242,33 @@ mod tests {
     };
 
     use super::*;
+    use crate::provider::smtp::fault::Cause;
+
+    #[tokio::test(start_paused = true)]
+    async fn stages_last_as_long_as_rfc_5321_asks_for_and_never_beyond_the_deadline() {
+        let (minute, now) = (Duration::from_secs(60), Instant::now());
+        let limits = Limits {
+            connect: Duration::from_secs(10),
+            command: 5 * minute,
+            data: 10 * minute,
+            deadline: now + 8 * minute,
+        };
+        let table = [
+            (Stage::Connect, Duration::from_secs(10)),
+            (Stage::Tls, Duration::from_secs(10)),
+            (Stage::Banner, 5 * minute),
+            (Stage::Mail, 5 * minute),
+            (Stage::Rcpt, 5 * minute),
+            (Stage::Data, 2 * minute),
+            (Stage::Body, 3 * minute),
+            (Stage::FinalDot, 8 * minute),
+        ];
+        for (stage, expected) in table {
+            assert_eq!(limits.until(stage) - now, expected, "{stage:?}");
+        }
+        let unbounded = Limits { deadline: now + 60 * minute, ..limits };
+        assert_eq!(unbounded.until(Stage::FinalDot) - now, 10 * minute);
+    }
 
     #[tokio::test]
     async fn credentials_are_not_sent_in_clear_text_to_another_machine() {

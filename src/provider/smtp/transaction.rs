@@ -1,229 +1,201 @@
 //! One message over a conversation: MAIL, RCPT for each recipient, DATA, the content, the reply to the final dot.
 //!
-//! Owns each recipient's fate; decides nothing about connections.
+//! Owns the order of commands and replies; each recipient's fate is kept by [`super::envelope`], and which connection is
+//! used is not decided here.
+//!
+//! Where the server takes commands in groups (RFC 2920), MAIL, RCPT and DATA go out together and their replies are heard
+//! in order: a message then costs two round trips, whatever the number of its recipients. The content never goes along:
+//! it follows once DATA was answered and a recipient was taken.
 
 use std::time::Duration;
 
 use lettre::transport::smtp::{
-    commands::{Data, Mail, Rcpt, Rset},
+    commands::{Data, Mail, Rset},
     extension::{MailBodyParameter, MailParameter},
 };
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout;
 
 use super::{
-    classify::{Judgement, accepted, is_envelope_full, judge, worse},
+    classify::{accepted, judge},
+    envelope::{Envelope, Transaction},
     fault::{Decline, Fault, Loss, Stage},
     letter::Letter,
     reply::Reply,
     session::{Limits, Session},
 };
-use crate::{
-    delivery::{Class, Health, Verdict},
-    message::RecipientIndex,
-};
+use crate::message::RecipientIndex;
 
-/// The most recipients of one envelope: what every server must take (RFC 5321, section 4.5.3.1.8).
-const ENVELOPE_LIMIT: usize = 100;
-
-/// How much of the content is encoded at a time.
-const CHUNK: usize = 64 * 1024;
+/// How much of the content is written at a time, each within the time that a block may take.
+const BLOCK: usize = 64 * 1024;
 
 /// How long a server that broke off in the middle of the content is listened to for its reason.
 const PARTING_WORDS: Duration = Duration::from_millis(100);
 
-/// What became of an envelope.
-pub(super) struct Transaction {
-    /// The recipients whose fate is known.
-    pub(super) fates: Vec<(RecipientIndex, Verdict)>,
-    /// The recipients that another envelope must take.
-    pub(super) left: Vec<RecipientIndex>,
-    /// What it says of the provider.
-    pub(super) health: Health,
-    /// The server's own id of the message.
-    pub(super) message_id: Option<String>,
-}
+/// How long the replies are awaited that change nothing, so that the connection can be used again.
+const LAST_REPLIES: Duration = Duration::from_secs(5);
 
 impl Session {
-    /// Begins a transaction: MAIL, after RSET where one was left open.
-    pub(super) async fn mail(
-        &mut self,
-        letter: &Letter,
-        recipients: &[RecipientIndex],
-        limits: &Limits,
-    ) -> Result<(), Fault> {
-        let offers = self.offers;
-        if letter.needs_smtputf8 && !offers.smtputf8 {
-            return Err(Fault::declined(Stage::Mail, Decline::NeedsSmtpUtf8));
-        }
-        if offers.is_too_large(letter.content.len()) {
-            return Err(Fault::declined(Stage::Mail, Decline::TooLarge));
-        }
-        let mut parameters = Vec::new();
-        if offers.size.is_some() {
-            parameters.push(MailParameter::Size(letter.content.len()));
-        }
-        if offers.smtputf8 && (letter.needs_smtputf8 || letter.has_non_ascii(recipients)) {
-            parameters.push(MailParameter::SmtpUtfEight);
-        }
-        if offers.eight_bit && !letter.content.is_ascii() {
-            parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
-        }
-        if self.transaction_open {
-            self.tell(Stage::Mail, Rset, limits).await?;
-            self.transaction_open = false;
-        }
-        self.tell(Stage::Mail, Mail::new(Some(letter.from.clone()), parameters), limits).await?;
-        self.transaction_open = true;
-        Ok(())
-    }
-
-    /// Offers the recipients, and hands the content over if one was taken. MAIL was accepted before.
+    /// Sends one envelope.
+    ///
+    /// # Errors
+    ///
+    /// Where MAIL was not accepted: nothing was handed over, and it is the same for every recipient.
     pub(super) async fn deliver(
         &mut self,
         letter: &Letter,
         recipients: &[RecipientIndex],
         limits: &Limits,
-    ) -> Transaction {
-        let mut envelope = Envelope::default();
-        for (place, &recipient) in recipients.iter().enumerate() {
-            if envelope.taken.len() == ENVELOPE_LIMIT {
-                return self.hand_over(letter, envelope, &recipients[place..], limits).await;
-            }
-            match self.rcpt(letter, recipient, limits).await {
-                Ok(()) => envelope.taken.push(recipient),
-                Err(fault) if is_full(&fault) && !envelope.taken.is_empty() && self.in_step => {
-                    return self.hand_over(letter, envelope, &recipients[place..], limits).await;
-                }
-                Err(fault) if self.in_step => envelope.refuse(recipient, judge(&fault)),
-                Err(fault) => return envelope.break_off(&recipients[place..], judge(&fault)),
-            }
+    ) -> Result<Transaction, Fault> {
+        let mail = self.mail_command(letter, recipients)?;
+        let mut envelope = Envelope::new(letter, recipients, &self.offers);
+        if envelope.is_empty() {
+            return Ok(envelope.settle_refused());
         }
-        self.hand_over(letter, envelope, &[], limits).await
+        if self.transaction_open {
+            self.tell(Stage::Mail, Rset, limits).await?;
+            self.transaction_open = false;
+        }
+        if self.offers.pipelining {
+            let group = format!("{mail}{}{Data}", envelope.commands());
+            self.say(Stage::Mail, group.as_bytes(), envelope.len() + 2, limits).await?;
+        }
+        let reply = self.turn(Stage::Mail, &mail, limits).await?;
+        if let Err(fault) = self.done(Stage::Mail, reply) {
+            // A server that asks for the content now has another transaction open: nothing may follow.
+            self.is_over |= self.hear_out(limits).await.is_some_and(|last| last.code == 354);
+            return Err(fault);
+        }
+        self.transaction_open = true;
+        if let Err(fault) = self.offer_recipients(&mut envelope, limits).await {
+            return Ok(envelope.break_off(judge(&fault)));
+        }
+        if !envelope.is_taken_by_any() {
+            self.end_empty(limits).await;
+            return Ok(envelope.settle_refused());
+        }
+        Ok(match self.hand_over(letter, limits).await {
+            Ok(reply) => envelope.settle(&accepted(&reply), reply.queue_id()),
+            Err(fault) => envelope.settle(&judge(&fault), None),
+        })
     }
 
-    async fn rcpt(&mut self, letter: &Letter, recipient: RecipientIndex, limits: &Limits) -> Result<(), Fault> {
-        let declined = |decline| Fault::declined(Stage::Rcpt, decline);
-        if letter.has_non_ascii(&[recipient]) && !self.offers.smtputf8 {
-            return Err(declined(Decline::NeedsSmtpUtf8));
+    /// MAIL with the parameters that this message needs of this server.
+    fn mail_command(&self, letter: &Letter, recipients: &[RecipientIndex]) -> Result<String, Fault> {
+        let offers = self.offers;
+        if letter.needs_smtputf8 && !offers.smtputf8 {
+            return Err(Fault::declined(Stage::Mail, Decline::NeedsSmtpUtf8));
         }
-        let path = letter.recipient(recipient).ok_or_else(|| declined(Decline::UnsafeAddress))?;
-        self.tell(Stage::Rcpt, Rcpt::new(path, Vec::new()), limits).await.map(|_| ())
+        if offers.is_too_large(letter.size) {
+            return Err(Fault::declined(Stage::Mail, Decline::TooLarge));
+        }
+        let mut parameters = Vec::new();
+        if offers.size.is_some() {
+            parameters.push(MailParameter::Size(letter.size));
+        }
+        if offers.smtputf8 && (letter.needs_smtputf8 || letter.has_non_ascii(recipients)) {
+            parameters.push(MailParameter::SmtpUtfEight);
+        }
+        if offers.eight_bit && letter.has_eight_bit {
+            parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
+        }
+        Ok(Mail::new(Some(letter.from.clone()), parameters).to_string())
     }
 
-    /// Hands the content over to those that were taken.
-    async fn hand_over(
-        &mut self,
-        letter: &Letter,
-        envelope: Envelope,
-        left: &[RecipientIndex],
-        limits: &Limits,
-    ) -> Transaction {
-        if envelope.taken.is_empty() {
-            return envelope.settle_refused();
+    /// The reply to a command: said now, unless it went out with its group.
+    async fn turn(&mut self, stage: Stage, command: &str, limits: &Limits) -> Result<Reply, Fault> {
+        if self.offers.pipelining { self.hear(stage, limits).await } else { self.ask(stage, command, limits).await }
+    }
+
+    /// Offers each recipient. A refusal stops none of the others; an error tells that the conversation is over.
+    async fn offer_recipients(&mut self, envelope: &mut Envelope, limits: &Limits) -> Result<(), Fault> {
+        while let Some(command) = envelope.next_command() {
+            let reply = self.turn(Stage::Rcpt, &command, limits).await?;
+            match self.done(Stage::Rcpt, reply) {
+                Ok(_) => envelope.take(),
+                Err(fault) if self.is_over => return Err(fault),
+                Err(fault) => envelope.refuse(&fault),
+            }
+            // Those after it would be told the same, one by one.
+            if envelope.is_full() && !self.offers.pipelining {
+                return Ok(());
+            }
         }
-        let (judgement, message_id) = match self.content(letter, limits).await {
-            Ok(reply) => (accepted(&reply), reply.queue_id()),
-            Err(fault) => (judge(&fault), None),
-        };
-        Transaction { message_id, left: left.to_vec(), ..envelope.settle(&judgement) }
+        Ok(())
     }
 
     /// DATA, the content, the final dot and its reply.
-    async fn content(&mut self, letter: &Letter, limits: &Limits) -> Result<Reply, Fault> {
+    async fn hand_over(&mut self, letter: &Letter, limits: &Limits) -> Result<Reply, Fault> {
         self.ask_for_content(limits).await?;
         self.messages += 1;
-        self.begin();
-        let mut chunks = letter.content_without_last_line_end().chunks(CHUNK);
-        let mut stage = Stage::Body;
-        // lettre asks for a chunk once the last one was written, and writes the dot once it got none.
-        let parts = std::iter::from_fn(|| {
-            let chunk = chunks.next();
-            if chunk.is_none() {
-                stage = Stage::FinalDot;
+        self.owed += 1;
+        for block in letter.wire_form.chunks(BLOCK) {
+            if !self.wire.is_quiet() {
+                return Err(self.interrupted(limits).await);
             }
-            chunk
-        });
-        let result = timeout_at(limits.until(limits.data), self.connection.message_iter(parts)).await;
-        if stage == Stage::Body {
-            let heard_out = timeout(PARTING_WORDS, self.connection.read_response()).await.is_ok();
-            tracing::debug!(heard_out, "the content could not be written to its end");
+            if let Err(fault) = self.say(Stage::Body, block, 0, limits).await {
+                return Err(self.parting_words(fault).await);
+            }
         }
-        let reply = self.conclude(stage, result)?;
+        let reply = self.hear(Stage::FinalDot, limits).await?;
         self.transaction_open = false;
-        // A reply before the dot is no acceptance, and what follows it is out of step.
-        self.in_step &= stage == Stage::FinalDot;
-        match reply {
-            reply if reply.is_done() && stage == Stage::FinalDot => Ok(reply),
-            reply if reply.is_refusal() => Err(Fault::reply(stage, reply)),
-            _ => {
-                self.in_step = false;
-                Err(Fault::lost(stage, Loss::Garbled))
-            }
-        }
+        self.done(Stage::FinalDot, reply)
     }
 
     /// DATA, and the reply that the content may come.
     async fn ask_for_content(&mut self, limits: &Limits) -> Result<(), Fault> {
-        let go_ahead = self.ask(Stage::Data, Data, limits).await?;
-        if go_ahead.code == 354 && self.in_step {
-            return Ok(());
-        }
+        let go_ahead = self.turn(Stage::Data, &Data.to_string(), limits).await?;
         if go_ahead.is_refusal() {
             return Err(Fault::reply(Stage::Data, go_ahead));
         }
-        // The replies are not those to our commands: one after the dot could be another's too. A refusal together with
-        // the 354 is a server that goes down at this moment.
-        self.in_step = false;
-        let heard = self.wire.heard();
-        let second = Reply::parse(&heard).and_then(|(_, rest)| Reply::parse(rest));
-        match second {
-            Some((reply, _)) if reply.is_refusal() => Err(Fault::reply(Stage::Body, reply)),
-            _ => Err(Fault::lost(Stage::Data, Loss::Garbled)),
+        if go_ahead.code == 354 && self.is_in_step() {
+            return Ok(());
+        }
+        if go_ahead.code == 354 && self.wire.has_unread() {
+            return Err(self.interrupted(limits).await);
+        }
+        // The replies are not those to our commands: one after the dot could be another's too.
+        Err(self.lose(Stage::Data, Loss::Garbled))
+    }
+
+    /// The server spoke before the final dot. That is no acceptance, whatever it says, and what follows is out of step; a
+    /// refusal is its reason to go down, or to take no more of this message.
+    async fn interrupted(&mut self, limits: &Limits) -> Fault {
+        let said = self.hear(Stage::Body, limits).await;
+        self.is_over = true;
+        match said {
+            Ok(reply) if reply.is_refusal() => Fault::reply(Stage::Body, reply),
+            Ok(_) => Fault::lost(Stage::Body, Loss::Garbled),
+            Err(fault) => fault,
         }
     }
-}
 
-/// An envelope in the making.
-#[derive(Default)]
-struct Envelope {
-    taken: Vec<RecipientIndex>,
-    refused: Vec<(RecipientIndex, Judgement)>,
-}
-
-impl Envelope {
-    fn refuse(&mut self, recipient: RecipientIndex, judgement: Judgement) {
-        self.refused.push((recipient, judgement));
+    /// The content could not be written to its end: the server may have said why.
+    async fn parting_words(&mut self, fault: Fault) -> Fault {
+        match timeout(PARTING_WORDS, self.wire.reply()).await {
+            Ok(Ok(reply)) if reply.is_refusal() => Fault::reply(Stage::Body, reply),
+            _ => fault,
+        }
     }
 
-    /// No recipient was taken: what the refusals say of the provider counts.
-    fn settle_refused(self) -> Transaction {
-        let health = self.refused.iter().map(|(_, judgement)| judgement.health).fold(Health::Neutral, worse);
-        let fates = self.refused.into_iter().map(|(recipient, judgement)| (recipient, judgement.verdict)).collect();
-        Transaction { fates, left: Vec::new(), health, message_id: None }
+    /// Hears the replies to the rest of a group that has come to nothing, and gives the last one.
+    async fn hear_out(&mut self, limits: &Limits) -> Option<Reply> {
+        let last_replies = async {
+            let mut last = None;
+            while self.owed > 0 && !self.is_over {
+                last = self.hear(Stage::Data, limits).await.ok();
+            }
+            last
+        };
+        // Those that do not come leave it out of step.
+        timeout(LAST_REPLIES, last_replies).await.ok().flatten()
     }
 
-    /// Those that were taken share a fate. What a refusal says of the provider counts no more, since it took others,
-    /// unless it asks for a rest.
-    fn settle(self, judgement: &Judgement) -> Transaction {
-        let Self { taken, mut refused } = self;
-        refused.iter_mut().map(|(_, refusal)| refusal).filter(|refusal| !asks_for_rest(refusal)).for_each(|refusal| {
-            refusal.health = Health::Neutral;
-        });
-        refused.extend(taken.into_iter().map(|recipient| (recipient, judgement.clone())));
-        Self { taken: Vec::new(), refused }.settle_refused()
+    /// Ends a group of which no recipient was taken. A server that asks for the content nevertheless gets an empty one
+    /// (RFC 2920, section 3.1), which is for nobody.
+    async fn end_empty(&mut self, limits: &Limits) {
+        if self.hear_out(limits).await.is_some_and(|last| last.code == 354) && self.is_in_step() {
+            let ended = timeout(LAST_REPLIES, self.ask(Stage::Data, ".\r\n", limits)).await;
+            self.transaction_open = !matches!(ended, Ok(Ok(_)));
+        }
     }
-
-    /// The conversation is over before the content: for those that were taken, and those not yet offered, the same.
-    fn break_off(mut self, rest: &[RecipientIndex], judgement: Judgement) -> Transaction {
-        self.taken.extend(rest);
-        self.settle(&judgement)
-    }
-}
-
-fn asks_for_rest(judgement: &Judgement) -> bool {
-    matches!(judgement.verdict.class, Class::Throttled | Class::QuotaUsedUp)
-}
-
-fn is_full(fault: &Fault) -> bool {
-    matches!(&fault.cause, super::fault::Cause::Reply(reply) if is_envelope_full(reply))
 }

@@ -1,53 +1,52 @@
-//! The stream under lettre's connection: a socket of our own, plain or TLS, that remembers what the server said.
+//! The bytes of a conversation: a socket, plain or under TLS, that commands are written to and replies are read from.
 //!
-//! Knows nothing of SMTP but how long a reply may be.
+//! Knows nothing of SMTP but where a reply ends and how long it may be.
 
 use std::{
-    fmt, io,
+    io,
     net::SocketAddr,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
+use bytes::{Buf, BytesMut};
 use futures_util::task::noop_waker_ref;
-use lettre::transport::smtp::client::AsyncTokioStream;
 use rustls_pki_types::ServerName;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::TcpStream,
 };
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::TlsConnector;
+
+use super::{fault::Loss, reply::Reply};
 
 /// The most that is read as one reply. No server needs so much; one that never ends its line must not fill memory.
 const REPLY_LIMIT: usize = 64 * 1024;
 
-/// The stream, shared between lettre's connection, which speaks over it, and the session, which looks at what was
-/// heard and turns it to TLS. Only one of them uses it at a time: a command is never under way while the session does.
-#[derive(Clone)]
+/// How much is read at a time.
+const CHUNK: usize = 4 * 1024;
+
+/// What a conversation goes over: a TCP stream, perhaps under TLS.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// One connection.
 pub(super) struct Wire {
-    state: Arc<Mutex<State>>,
+    stream: Box<dyn Stream>,
+    is_tls: bool,
     peer: SocketAddr,
-}
-
-struct State {
-    /// `None` only while the handshake has it.
-    stream: Option<Stream>,
-    heard: Vec<u8>,
-    closed: bool,
-}
-
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    /// What was heard and belongs to no reply yet.
+    heard: BytesMut,
+    /// How it ended, if it was seen to.
+    end: Option<Loss>,
 }
 
 impl Wire {
     /// The wire over a connected socket, in clear text.
     pub(super) fn new(socket: TcpStream) -> io::Result<Self> {
         let peer = socket.peer_addr()?;
-        let state = State { stream: Some(Stream::Plain(socket)), heard: Vec::new(), closed: false };
-        Ok(Self { state: Arc::new(Mutex::new(state)), peer })
+        Ok(Self { stream: Box::new(socket), is_tls: false, peer, heard: BytesMut::new(), end: None })
     }
 
     /// The wire as if the server were at that address.
@@ -56,48 +55,68 @@ impl Wire {
         Ok(Self { peer, ..Self::new(socket)? })
     }
 
-    /// Turns it to TLS. After an error it cannot be used any more.
-    pub(super) async fn secure(&self, tls: &TlsConnector, name: ServerName<'static>) -> io::Result<()> {
-        let Some(Stream::Plain(socket)) = self.state().stream.take() else {
-            return Err(io::ErrorKind::NotConnected.into());
-        };
-        let secured = tls.connect(name, socket).await?;
-        self.state().stream = Some(Stream::Tls(Box::new(secured)));
-        Ok(())
+    /// Turns it to TLS.
+    pub(super) async fn secure(self, tls: &TlsConnector, name: ServerName<'static>) -> io::Result<Self> {
+        let stream = tls.connect(name, self.stream).await?;
+        Ok(Self { stream: Box::new(stream), is_tls: true, ..self })
     }
 
-    /// Forgets what was heard: a new command is to be sent.
-    pub(super) fn forget(&self) {
-        self.state().heard.clear();
+    /// Writes it all. After an error its last byte has not left this machine, so that the server cannot have it.
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), Loss> {
+        self.stream.write_all(bytes).await.map_err(|error| Loss::of_io(&error))?;
+        self.stream.flush().await.map_err(|error| Loss::of_io(&error))
     }
 
-    /// What was heard since.
-    pub(super) fn heard(&self) -> Vec<u8> {
-        self.state().heard.clone()
+    /// The next reply. What was heard is kept if this is dropped.
+    pub(super) async fn reply(&mut self) -> Result<Reply, Loss> {
+        let mut is_line_ended = true;
+        loop {
+            if is_line_ended && let Some((reply, length)) = Reply::parse(&self.heard).map_err(|_| Loss::Garbled)? {
+                self.heard.advance(length);
+                return Ok(reply);
+            }
+            let before = self.heard.len();
+            if before > REPLY_LIMIT {
+                return Err(Loss::Garbled);
+            }
+            if let Some(end) = self.end {
+                return Err(end);
+            }
+            self.heard.reserve(CHUNK);
+            match self.stream.read_buf(&mut self.heard).await {
+                Ok(0) => return Err(Loss::Eof),
+                Ok(_) => is_line_ended = self.heard[before..].contains(&b'\n'),
+                Err(error) => return Err(Loss::of_io(&error)),
+            }
+        }
     }
 
-    /// Whether the server has closed it.
-    pub(super) fn is_closed(&self) -> bool {
-        self.state().closed
+    /// Whether something was heard beyond the replies that were read.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.heard.is_empty()
     }
 
     /// Whether nobody listens in: it is TLS, or does not leave this machine.
     pub(super) fn is_private(&self) -> bool {
-        matches!(self.state().stream, Some(Stream::Tls(_))) || is_this_machine(self.peer)
+        self.is_tls || is_this_machine(self.peer)
     }
 
     /// Whether the server has said nothing unasked for and has not closed it, as far as this machine has heard.
-    pub(super) fn is_quiet(&self) -> bool {
-        let mut byte = [0];
-        let mut context = Context::from_waker(noop_waker_ref());
-        match self.state().stream.as_mut() {
-            Some(stream) => stream.poll_read(&mut context, &mut ReadBuf::new(&mut byte)).is_pending(),
-            None => false,
+    pub(super) fn is_quiet(&mut self) -> bool {
+        if self.has_unread() || self.end.is_some() {
+            return false;
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut chunk = [0; CHUNK];
+        let mut chunk = ReadBuf::new(&mut chunk);
+        let mut context = Context::from_waker(noop_waker_ref());
+        match Pin::new(&mut *self.stream).poll_read(&mut context, &mut chunk) {
+            Poll::Pending => return true,
+            Poll::Ready(Ok(())) if chunk.filled().is_empty() => self.end = Some(Loss::Eof),
+            Poll::Ready(Ok(())) => self.heard.extend_from_slice(chunk.filled()),
+            // A socket tells of its end once.
+            Poll::Ready(Err(error)) => self.end = Some(Loss::of_io(&error)),
+        }
+        false
     }
 }
 
@@ -105,86 +124,24 @@ fn is_this_machine(peer: SocketAddr) -> bool {
     peer.ip().to_canonical().is_loopback()
 }
 
-impl State {
-    fn stream(&mut self) -> io::Result<&mut Stream> {
-        self.stream.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
-    }
-}
-
-impl Stream {
-    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Stream::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
-            Stream::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
-        }
-    }
-}
-
-impl AsyncRead for Wire {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.state();
-        let before = buf.filled().len();
-        ready!(state.stream()?.poll_read(cx, buf))?;
-        let fresh = &mut buf.filled_mut()[before..];
-        state.closed |= fresh.is_empty();
-        state.heard.extend_from_slice(fresh);
-        if state.heard.len() > REPLY_LIMIT {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "reply too long")));
-        }
-        // lettre takes a reply that is not UTF-8 for a broken connection.
-        fresh.iter_mut().filter(|byte| !byte.is_ascii()).for_each(|byte| *byte = b'?');
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Wire {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match self.state().stream()? {
-            Stream::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
-            Stream::Tls(tls) => Pin::new(tls).poll_write(cx, buf),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.state().stream()? {
-            Stream::Plain(socket) => Pin::new(socket).poll_flush(cx),
-            Stream::Tls(tls) => Pin::new(tls).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.state().stream()? {
-            Stream::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
-            Stream::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
-        }
-    }
-}
-
-impl AsyncTokioStream for Wire {
-    fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.peer)
-    }
-}
-
-impl fmt::Debug for Wire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire").finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use tokio::{io::AsyncWriteExt, net::TcpListener, task::yield_now};
+    use tokio::{net::TcpListener, task::yield_now};
 
     use super::*;
+
+    async fn connected() -> (Wire, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let wire = Wire::new(TcpStream::connect(address).await.expect("a connection")).expect("a wire");
+        let (server, _) = listener.accept().await.expect("a connection");
+        (wire, server)
+    }
 
     #[tokio::test]
     async fn a_wire_is_quiet_until_the_server_says_something_or_closes_it() {
         for says in [&b"250 stray\r\n"[..], b""] {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            let address = listener.local_addr().expect("its address");
-            let wire = Wire::new(TcpStream::connect(address).await.expect("a connection")).expect("a wire");
-            let (mut server, _) = listener.accept().await.expect("a connection");
+            let (mut wire, mut server) = connected().await;
             assert!(wire.is_quiet());
             server.write_all(says).await.expect("a listener");
             drop(server);
@@ -195,7 +152,25 @@ mod tests {
             };
             let patience = std::time::Duration::from_secs(10);
             assert!(tokio::time::timeout(patience, heard).await.is_ok(), "{says:?}");
+            // What broke the quiet is not lost.
+            assert_eq!(wire.reply().await.ok().map(|reply| reply.code), (!says.is_empty()).then_some(250), "{says:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn replies_that_come_together_or_in_pieces_are_read_in_order() {
+        let (mut wire, mut server) = connected().await;
+        server.write_all(b"250 one\r\n550-two\r\n550 two\r\n35").await.expect("a listener");
+        assert_eq!(wire.reply().await.ok().map(|reply| reply.text()), Some("one".to_owned()));
+        assert!(wire.has_unread());
+        assert_eq!(wire.reply().await.ok().map(|reply| reply.text()), Some("two two".to_owned()));
+        for byte in b"4 three\r\n" {
+            server.write_all(&[*byte]).await.expect("a listener");
+        }
+        assert_eq!(wire.reply().await.ok().map(|reply| reply.code), Some(354));
+        assert!(!wire.has_unread());
+        drop(server);
+        assert_eq!(wire.reply().await.err(), Some(Loss::Eof));
     }
 
     #[test]

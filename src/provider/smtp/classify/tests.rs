@@ -2,7 +2,7 @@ use super::*;
 use crate::provider::smtp::fault::{Loss, Stage::*};
 
 fn reply(line: &str) -> Reply {
-    Reply::parse(format!("{line}\r\n").as_bytes()).expect("a reply").0
+    Reply::parse(format!("{line}\r\n").as_bytes()).expect("a reply").expect("its end").0
 }
 
 fn of_reply(stage: Stage, line: &str) -> Meaning {
@@ -96,6 +96,8 @@ fn a_refused_recipient_is_finished_unless_the_refusal_is_not_about_it() {
         (Rcpt, "553 5.7.1 Sender address rejected: not owned by user", SENDER_DOMAIN),
         (Rcpt, "550 5.1.8 Sender address rejected: domain not found", SENDER_DOMAIN),
         (Rcpt, "552 5.3.4 message too big", UNFIT_HERE),
+        (Rcpt, "454 4.7.1 <to@there.example>: Relay access denied", ACCOUNT),
+        (Rcpt, "450 4.7.1 rejected for now: greylisted, a mail relay comes again", DEFERRED),
         (Rcpt, "450 4.2.0 greylisted", DEFERRED),
         (Rcpt, "451 4.7.1 greylisted", DEFERRED),
         (Rcpt, "452 4.2.2 mailbox full", DEFERRED),
@@ -164,6 +166,15 @@ fn a_lost_reply_is_unknown_only_after_the_final_dot() {
             assert_eq!(health, Health::Failing { retry_after: None }, "{loss:?} at {stage:?}");
             assert_eq!(verdict.code, loss.code());
         }
+    }
+}
+
+#[test]
+fn a_certificate_of_ours_that_is_refused_is_about_our_account() {
+    for stage in [Tls, Hello] {
+        let Judgement { verdict, health } = judge(&Fault::lost(stage, Loss::Credentials));
+        assert_eq!((verdict.class, verdict.scope), ACCOUNT, "{stage:?}");
+        assert_eq!((verdict.code.as_str(), health), ("tls", Health::Misconfigured), "{stage:?}");
     }
 }
 
