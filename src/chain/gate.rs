@@ -1,9 +1,9 @@
-//! The gate before one provider: its breaker, its rotation and its mode under one lock, and the permit of a call under
-//! way.
+//! The gate before one provider: its breaker, its rotation and its mode under one lock.
 //!
 //! Owns what is published, logged and told to other processes of them. Limits of our own (rate, concurrency) are not its
 //! matter.
 
+mod permit;
 mod shown;
 mod told;
 
@@ -17,15 +17,16 @@ use tokio::{
     time::Instant,
 };
 
+pub(super) use self::permit::Permit;
 use self::shown::Shown;
 use super::{
     admission::{Applicant, Wait},
-    breaker::{Breaker, Call, Ending, Epoch, Refusal},
-    rotation::{self, PROBE_PATIENCE, Rotation, Told},
+    breaker::{Breaker, Ending, Epoch, Refusal},
+    rotation::{PROBE_PATIENCE, Rotation},
 };
 use crate::{
     config,
-    delivery::{Health, Outcome, ProviderName},
+    delivery::{Health, ProviderName},
     health::{Board, Findings, Known, Mode, Reason},
     message::Clock,
 };
@@ -132,7 +133,7 @@ impl Gate {
             let breaker = state.breaker.begin(now).map_err(|refusal| wait_of(refusal, now))?;
             Ok((breaker, state.rotation.begin(domain)))
         })?;
-        Ok(Permit { gate: self.clone(), domain: domain.to_owned(), breaker: Some(breaker), rotation: Some(rotation) })
+        Ok(Permit::new(self.clone(), domain.to_owned(), breaker, rotation))
     }
 
     /// Sees each change, so that who waits for a limit does not wait behind a gate that has closed.
@@ -290,61 +291,6 @@ impl Shared {
         drop(state);
         self.changes.send_replace(());
         shown::log(&self.provider, &before, &shown, now);
-    }
-}
-
-/// The right to one call. Dropped without an outcome (the call was called off) it says nothing of the provider.
-pub(super) struct Permit {
-    gate: Gate,
-    domain: String,
-    breaker: Option<Call>,
-    rotation: Option<rotation::Admitted>,
-}
-
-impl Permit {
-    /// After how long a call is slow.
-    pub(super) fn slow_after(&self) -> Duration {
-        self.gate.shared.settings.breaker.slow_call
-    }
-
-    /// Tells that the call is slow, which counts as a failure however it will end. It is told while the call is under
-    /// way: a provider gone silent need not be waited for to the last timeout before others are spared it.
-    pub(super) fn is_slow(&mut self) {
-        self.tell(Ending::Failure { retry_after: None }, None);
-    }
-
-    /// Spends the permit: tells what the outcome says of the provider.
-    pub(super) fn end(mut self, outcome: &Outcome) {
-        let Shared { settings, around, .. } = &*self.gate.shared;
-        let told = told::told_by(outcome, settings, around.dice);
-        self.tell(told::ending_of(outcome.health), Some(told));
-    }
-
-    /// The breaker is told once; the rotation when there is something to tell it.
-    fn tell(&mut self, ending: Ending, told: Option<Told>) {
-        let now = Instant::now();
-        let Self { gate, domain, breaker, rotation } = self;
-        let out_for = gate.shared.settings.account_rest;
-        let domain_is_out = gate.shared.change(now, |state| {
-            if let Some(call) = breaker.take() {
-                state.forget_failover(ending, now);
-                state.breaker.end(call, ending, now);
-            }
-            let Some((told, admitted)) = told.and_then(|told| Some((told, rotation.take()?))) else { return false };
-            state.rotation.end(admitted, domain, told, out_for, now)
-        });
-        if domain_is_out {
-            let provider = gate.shared.provider.as_str();
-            tracing::error!(provider, domain, "provider left out for a sender domain: misconfigured");
-        }
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        if self.rotation.is_some() {
-            self.tell(Ending::Neutral, Some(Told::Nothing));
-        }
     }
 }
 

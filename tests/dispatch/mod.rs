@@ -9,6 +9,7 @@ mod days;
 mod drain;
 mod lanes;
 mod logs;
+mod modes;
 mod outbox_rows;
 mod pool;
 mod roles;
