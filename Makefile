@@ -10,7 +10,7 @@ SHELL := /bin/bash
 
 POSTGRES := /usr/lib/postgresql/*/bin/postgres=postgresql
 PEERS := python:aiosmtpd=python3-aiosmtpd python:grpc=python3-grpcio python:grpc_tools=python3-grpc-tools \
-	pgbouncer=pgbouncer
+	pgbouncer=pgbouncer nginx=nginx-light
 
 # The SQL macros are checked against the data in .sqlx, whatever database the environment names.
 export SQLX_OFFLINE := true

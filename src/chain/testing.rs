@@ -71,14 +71,7 @@ pub(super) struct Mock {
 
 impl Mock {
     pub(super) fn new(name: &str) -> Self {
-        let capabilities = Capabilities {
-            max_bytes: None,
-            max_recipients: None,
-            envelope_apart: true,
-            inline_images: true,
-            smtputf8: true,
-            idempotency: None,
-        };
+        let capabilities = Capabilities::unlimited();
         Self { name: ProviderName::new(name), capabilities, acts: Mutex::default(), calls: Mutex::default() }
     }
 

@@ -2,20 +2,30 @@
 //!
 //! Owns the wire: every byte to and from a provider. Decides nothing about when a provider is asked.
 
+mod brevo;
+mod capabilities;
 pub mod http;
+mod mailgun;
+mod postmark;
 pub mod registry;
+mod resend;
+mod sendgrid;
+mod ses;
 pub mod smtp;
 mod tls;
+mod web;
 
+pub use capabilities::{AttachmentNames, Capabilities, Lack};
 pub use tls::TlsError;
+pub use web::{SettingsError, WebProvider};
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 use crate::{
-    delivery::{Outcome, ProviderName},
+    delivery::{Health, Outcome, ProviderName},
     message::{Message, RecipientIndex},
 };
 
@@ -32,6 +42,13 @@ pub trait Provider: Send + Sync {
 
     /// Hands the message over, for those recipients only.
     fn send(&self, submission: Submission) -> BoxFuture<'_, Outcome>;
+
+    /// Asks the provider, by a cheap call that sends nothing, whether our account is set up: what it says of the
+    /// provider, within the timeout of the settings. [`Health::Healthy`]: messages can be offered again.
+    /// [`Health::Neutral`]: this call cannot tell, only a message can. `None` for a kind that has no such call.
+    fn probe(&self) -> Option<BoxFuture<'_, Health>> {
+        None
+    }
 }
 
 /// What is handed to an adapter.
@@ -45,22 +62,4 @@ pub struct Submission {
     pub deadline: Instant,
     /// The `traceparent` of this attempt, empty where there is none.
     pub traceparent: String,
-}
-
-/// What a provider can carry. `None` means without limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// The largest message, in bytes as the adapter encodes it. The adapter refuses what is larger; a message that is
-    /// too large in any encoding is not even offered.
-    pub max_bytes: Option<u64>,
-    /// The most recipients of one message.
-    pub max_recipients: Option<usize>,
-    /// Whether the envelope is apart from the headers, so that only some of the recipients can be offered.
-    pub envelope_apart: bool,
-    /// Whether it shows images inside the HTML.
-    pub inline_images: bool,
-    /// Whether it carries non-ASCII local parts (RFC 6531).
-    pub smtputf8: bool,
-    /// For how long it recognises an idempotency key; `None` if it has none.
-    pub idempotency: Option<Duration>,
 }

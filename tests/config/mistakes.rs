@@ -70,7 +70,7 @@ spare = []
         r#"retry.jitter = 1.5: expected a number from 0 to 1 (line 18)"#,
         r#"providers.gateway.timeout = "soon": expected a time with its unit, such as "500ms", "30s" or "1h 30m", from 10ms to 1h (line 31)"#,
         r#"providers.gateway.breaker.failure_ratio = 50: expected a number from 0.01 to 1 (line 33)"#,
-        r#"providers.pigeon.kind = "pigeon": expected "http" or "smtp" (line 40)"#,
+        r#"providers.pigeon.kind = "pigeon": expected "http", "smtp", "sendgrid", "mailgun", "postmark", "resend", "ses" or "brevo" (line 40)"#,
         r#"providers.relay.host: missing, expected a text"#,
         r#"providers.relay.tls = "maybe": expected "starttls", "implicit" or "none" (line 38)"#,
         r#"providers.relay.hots: unknown setting, did you mean providers.relay.host? (line 37)"#,
@@ -147,7 +147,7 @@ fn each_kind_of_mistake_has_its_line() {
         ("[providers]\nspare = 1\n", r#"providers.spare: expected a table (line 2)"#),
         (
             "[providers.spare]\nurl = \"http://localhost\"\n",
-            r#"providers.spare.kind: missing, expected "http" or "smtp""#,
+            r#"providers.spare.kind: missing, expected "http", "smtp", "sendgrid", "mailgun", "postmark", "resend", "ses" or "brevo""#,
         ),
         (
             "[providers.spare__x]\nkind = \"smtp\"\nhost = \"h\"\n",

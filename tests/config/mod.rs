@@ -51,7 +51,7 @@ fn load(text: &str, environment: &[(&str, &str)]) -> Result<Settings, SettingsEr
 fn smtp<'a>(settings: &'a Settings, name: &str) -> &'a config::SmtpProvider {
     match &settings.providers[name].kind {
         ProviderKind::Smtp(smtp) => smtp,
-        ProviderKind::Http(_) => panic!("{name} is not SMTP"),
+        _ => panic!("{name} is not SMTP"),
     }
 }
 

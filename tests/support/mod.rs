@@ -3,6 +3,7 @@
 pub mod aiosmtpd;
 pub mod app;
 pub mod caller;
+pub mod certificates;
 pub mod http_peer;
 pub mod pgbouncer;
 pub mod postgres;
@@ -14,4 +15,5 @@ pub mod setup;
 pub mod slow_provider;
 pub mod slow_relay;
 pub mod smtp_peer;
+pub mod specimen;
 pub mod statements;

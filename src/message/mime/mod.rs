@@ -75,6 +75,12 @@ pub fn message_id_header(message: &Message) -> String {
     format!("<{}@{}>", message.id, message.email.from.address.domain())
 }
 
+/// The text as the value of a header that a provider writes: as it is where that is ASCII, else in encoded words
+/// (RFC 2047) on one line.
+pub fn in_ascii(text: &str) -> String {
+    header::unfolded(text)
+}
+
 /// How many bytes the email takes as MIME: never less than [`render`] gives, and little more.
 pub fn encoded_size_estimate(email: &Email) -> u64 {
     let words = |text: &str| 3 * text.len() + 100;

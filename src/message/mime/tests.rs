@@ -360,3 +360,16 @@ fn a_name_that_fits_a_line_is_not_cut_and_one_that_a_reader_would_decode_is_esca
     assert_eq!(name("a\"b\\"), "attachment;\r\n filename*=utf-8''%61%22%62%5C");
     assert_eq!(name("счёт.pdf"), "attachment;\r\n filename*0*=utf-8''%D1%81%D1%87%D1%91%D1%82.pdf");
 }
+
+#[test]
+fn a_value_for_a_provider_is_ascii_on_one_line_and_is_read_as_what_it_was() {
+    for text in ["plain", "=?not a word", "zwei €", &"Привет, мир! ".repeat(40)] {
+        let value = in_ascii(text);
+        assert!(value.is_ascii() && !value.contains(['\r', '\n']), "{value}");
+        let folded = value.replace("?= =?", "?=\r\n =?");
+        let bytes = format!("X-A: {folded}\r\n\r\n");
+        let read = MessageParser::default().parse(bytes.as_bytes()).expect("is a message");
+        let found = read.header_as("X-A", HeaderForm::Text);
+        assert_eq!(found[0].as_text().map(str::trim_end), Some(text.trim_end()));
+    }
+}
