@@ -145,7 +145,9 @@ fn every_setting_of_the_example_is_explained() {
         match line {
             "" => explained = false,
             _ if line.starts_with("# ") => explained = true,
-            _ if is_setting && !["kind", "default"].iter().any(|word| line.starts_with(word)) => {
+            _ if is_setting
+                && !["kind", "default"].iter().any(|word| line.trim_start_matches('#').starts_with(word)) =>
+            {
                 assert!(explained, "{line}");
             }
             _ => {}

@@ -176,5 +176,5 @@ fn rest_until_date(answer: &Answer, text: &str) -> Option<Duration> {
     let date = |(comma, _): (usize, &str)| text.get(comma.checked_sub(3)?..comma - 3 + LENGTH);
     let dates = text.match_indices(", ").filter_map(date);
     let mut times = dates.filter_map(|date| httpdate::parse_http_date(&date.replace("UTC", "GMT")).ok());
-    times.next()?.duration_since(answer.received_at).ok()
+    times.next()?.duration_since(answer.given_at()).ok()
 }

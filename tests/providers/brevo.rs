@@ -68,7 +68,7 @@ async fn what_is_empty_is_left_out_and_a_header_is_ascii() {
     let json = sent(&SUBJECT, message).await.0.json();
     let fields: Vec<&String> = json.as_object().unwrap().keys().collect();
     assert_eq!(fields, ["headers", "sender", "subject", "textContent", "to"]);
-    assert_eq!(json["headers"]["X-Campaign"], "=?utf-8?B?endlaSDigqw=?=");
+    assert_eq!(json["headers"]["X-Campaign"], "=?utf-8?b?endlaSDigqw=?=");
 }
 
 #[tokio::test]

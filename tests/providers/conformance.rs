@@ -9,7 +9,7 @@ use postrider::{
 };
 use tokio::task::JoinSet;
 
-use self::rows::{ROWS, Row};
+use self::rows::ROWS;
 use super::{HttpPeer, Way, build, carried_by_all, health, subject::SUBJECTS, submission};
 
 #[tokio::test]

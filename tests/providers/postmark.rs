@@ -53,7 +53,7 @@ async fn an_email_is_told_as_the_api_documents_it() {
             "Headers": [
                 {"Name": "X-Campaign", "Value": "one"},
                 {"Name": "References", "Value": "<a@b> <c@d>"},
-                {"Name": "X-Note", "Value": "=?utf-8?B?endlaSDigqw=?="},
+                {"Name": "X-Note", "Value": "=?utf-8?b?endlaSDigqw=?="},
                 {"Name": "Message-ID", "Value": format!("<{id}@shop.example>")},
                 {"Name": "X-PM-KeepID", "Value": "true"},
             ],

@@ -78,7 +78,7 @@ async fn what_is_empty_is_left_out_and_what_is_not_ascii_in_a_header_is_encoded(
     assert_eq!(fields, ["content", "from", "headers", "personalizations", "subject"]);
     let personalization: Vec<&String> = json["personalizations"][0].as_object().unwrap().keys().collect();
     assert_eq!(personalization, ["custom_args", "to"]);
-    assert_eq!(json["headers"]["X-Campaign"], "=?utf-8?B?endlaSDigqw=?=");
+    assert_eq!(json["headers"]["X-Campaign"], "=?utf-8?b?endlaSDigqw=?=");
 }
 
 #[tokio::test]

@@ -364,7 +364,7 @@ fn a_name_that_fits_a_line_is_not_cut_and_one_that_a_reader_would_decode_is_esca
 #[test]
 fn a_value_for_a_provider_is_ascii_on_one_line_and_is_read_as_what_it_was() {
     for text in ["plain", "=?not a word", "zwei €", &"Привет, мир! ".repeat(40)] {
-        let value = in_ascii(text);
+        let value = super::in_ascii(text);
         assert!(value.is_ascii() && !value.contains(['\r', '\n']), "{value}");
         let folded = value.replace("?= =?", "?=\r\n =?");
         let bytes = format!("X-A: {folded}\r\n\r\n");

@@ -79,16 +79,22 @@ impl Answer {
         self.headers.get(name)?.to_str().ok().map(str::trim)
     }
 
+    /// When it was given, by the provider's own clock where it tells: a difference between two clocks then does not
+    /// matter.
+    pub(in crate::provider) fn given_at(&self) -> SystemTime {
+        self.header("date").and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or(self.received_at)
+    }
+
     /// For how long the provider asks to be left alone, by the header Retry-After.
     pub(in crate::provider) fn retry_after(&self) -> Option<Duration> {
-        retry_after(&self.headers, self.received_at)
+        retry_after(&self.headers, self.given_at())
     }
 
     /// The same, by a header of the provider's own that holds the seconds to wait, or the time of the end in seconds
     /// since 1970: providers are not at one about it, and no wait lasts for years.
     pub(in crate::provider) fn rest_by(&self, name: &str) -> Option<Duration> {
         let seconds: u64 = self.header(name)?.parse().ok()?;
-        let now = self.received_at.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+        let now = self.given_at().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
         let rest = if seconds < 100_000_000 { seconds } else { seconds.checked_sub(now)? };
         (rest > 0).then(|| Duration::from_secs(rest))
     }
@@ -126,6 +132,15 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_date_counts_from_the_answers_own() {
+        let retry = ("retry-after", "Thu, 01 Jan 1970 01:00:30 GMT");
+        for (date, rest) in [("Thu, 01 Jan 1970 01:00:00 GMT", 30), ("nonsense", 3630)] {
+            let answer = Answer::example(429, &[retry, ("date", date)], "");
+            assert_eq!(answer.retry_after(), Some(Duration::from_secs(rest)), "{date}");
+        }
+    }
 
     #[test]
     fn a_providers_own_header_names_a_span_or_a_time() {
