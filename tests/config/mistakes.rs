@@ -199,6 +199,42 @@ fn each_kind_of_mistake_has_its_line() {
         ),
         ("[providers.spare]\nkind = \"http\"\n", r#"providers.spare.url: missing, expected a text"#),
         (
+            "[providers.spare]\nkind = \"sendgrid\"\n",
+            "providers.spare.key: missing, expected the account's key, here or in key_file",
+        ),
+        (
+            "[providers.spare]\nkind = \"sendgrid\"\nkey = \"k\"\nregion = \"mars\"\n",
+            r#"providers.spare.region = "mars": expected "global" or "eu" (line 4)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"postmark\"\nkey = \"k k\"\n",
+            "providers.spare.key: expected printable ASCII without spaces, as it goes into a header (line 3)",
+        ),
+        (
+            "[providers.spare]\nkind = \"resend\"\nkey_file = \"/dev/null\"\n",
+            r#"providers.spare.key_file = "/dev/null": the file is empty (line 3)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"brevo\"\nkey = \"k\"\nurl = \"https://u:p@host/\"\n",
+            r#"providers.spare.url = "https://***@host/": expected no user and no password in it, give a key instead (line 4)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"mailgun\"\nkey = \"k\"\ndomain = \"a/b\"\n",
+            r#"providers.spare.domain = "a/b": expected a domain name (line 4)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"mailgun\"\nkey = \"k\"\nmessage_stream = \"x\"\n",
+            r#"providers.spare.message_stream: unknown setting (line 4)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"ses\"\nkey = \"k\"\nregion = \"eu-central-1\"\n",
+            r#"providers.spare.access_key_id: missing, expected a text"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"ses\"\nkey = \"k\"\naccess_key_id = \"A\"\nregion = \"eu.evil.example/\"\n",
+            r#"providers.spare.region = "eu.evil.example/": expected the name of an AWS region, such as "eu-central-1" (line 5)"#,
+        ),
+        (
             "[providers.spare]\nkind = \"http\"\nurl = \"http:///mail\"\n",
             r#"providers.spare.url = "http:///mail": expected an http:// or https:// URL (line 3)"#,
         ),

@@ -201,6 +201,23 @@ fn what_is_hardly_meant_is_a_warning() {
 }
 
 #[test]
+fn a_key_in_a_file_is_read_and_never_printed_and_goes_over_tls_alone() {
+    let place = Place::new();
+    let key = place.write("key", "KeySecret\n");
+    let text = format!(
+        "{WHOLE}[providers.mail]\nkind = \"postmark\"\nkey_file = {key:?}\nurl = \"http://proxy.example/?k=UrlSecret\"\n"
+    );
+    let settings = place.load(&text, &[("POSTRIDER_CHAINS__DEFAULT", "relay,mail")]).unwrap();
+    let ProviderKind::Api(api) = &settings.providers["mail"].kind else { panic!("not an API") };
+    assert_eq!(api.key.as_ref().unwrap().expose_secret(), "KeySecret");
+    for printed in [format!("{settings:?}"), settings.summary()] {
+        assert!(printed.contains("proxy.example"), "{printed}");
+        assert!(!printed.contains("KeySecret") && !printed.contains("UrlSecret"), "{printed}");
+    }
+    assert_eq!(settings.warnings(), ["providers.mail.url: the key is sent over it without TLS"]);
+}
+
+#[test]
 fn credentials_may_go_in_clear_text_to_this_machine() {
     for host in ["127.0.0.1", "localhost", "::1", "[::1]"] {
         let text = format!(

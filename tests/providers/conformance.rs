@@ -10,7 +10,7 @@ use postrider::{
 use tokio::task::JoinSet;
 
 use self::rows::ROWS;
-use super::{HttpPeer, Way, build, carried_by_all, health, subject::SUBJECTS, submission};
+use super::{Behaviour, HttpPeer, Way, build, carried_by_all, health, subject::SUBJECTS, submission};
 
 #[tokio::test]
 async fn every_adapter_passes_every_row() {
@@ -39,6 +39,49 @@ async fn every_adapter_passes_every_row() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// A change to an email, and its name.
+type Change = (&'static str, fn(&mut Message));
+
+#[tokio::test]
+async fn nothing_in_an_email_becomes_a_header_of_its_own() {
+    const EVIL: &str = "a\r\nBcc: eve@example.com";
+    let changes: [Change; 8] = [
+        ("the subject", |m| m.email.subject = EVIL.to_owned()),
+        ("the sender's name", |m| m.email.from.name = Some(EVIL.to_owned())),
+        ("a recipient's name", |m| m.email.bcc[0].name = Some(EVIL.to_owned())),
+        ("the name for answers", |m| m.email.reply_to[0].name = Some(EVIL.to_owned())),
+        ("the name of a header", |m| m.email.headers[0].name = EVIL.to_owned()),
+        ("the value of a header", |m| m.email.headers[0].value = EVIL.to_owned()),
+        ("the name of a file", |m| m.email.attachments[0].filename = format!("{EVIL}.pdf")),
+        ("a tag", |m| m.email.tags[0] = EVIL.to_owned()),
+    ];
+    for subject in SUBJECTS {
+        let mut peer = HttpPeer::start(&[Behaviour::Answer((subject.accept)())]).await;
+        let account = build(&(subject.settings)(&Way::to(&peer.base())));
+        for (what, change) in changes {
+            let mut message = message(UnknownOutcome::Resend);
+            change(&mut message);
+            let found = uniform(&account.send(submission(message, &[0, 1, 2, 3])).await);
+            assert_eq!(found, "UNFIT_HERE MESSAGE_AT_PROVIDER encoding / neutral", "{}: {what}", subject.kind);
+        }
+        assert!(peer.is_quiet(), "{}", subject.kind);
+    }
+}
+
+#[tokio::test]
+async fn what_is_larger_than_a_provider_takes_is_not_offered() {
+    for subject in SUBJECTS {
+        let mut peer = HttpPeer::start(&[Behaviour::Answer((subject.accept)())]).await;
+        let account = build(&(subject.settings)(&Way::to(&peer.base())));
+        let Some(limit) = account.capabilities().max_bytes else { continue };
+        let mut message = message(UnknownOutcome::Resend);
+        message.email.attachments[0].content = vec![0; usize::try_from(limit).unwrap() / 4 * 3].into();
+        let found = uniform(&account.send(submission(message, &[0, 1, 2, 3])).await);
+        assert_eq!(found, "UNFIT_HERE MESSAGE_AT_PROVIDER size / neutral", "{}", subject.kind);
+        assert!(peer.is_quiet(), "{}", subject.kind);
+    }
 }
 
 /// The email that is handed over in every row: larger than what a connection takes before anybody reads.

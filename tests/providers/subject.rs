@@ -23,7 +23,7 @@ pub struct Subject {
 }
 
 /// Every adapter of an HTTP API. A new one is a line here.
-pub const SUBJECTS: [&Subject; 7] = [
+pub const SUBJECTS: &[&Subject] = &[
     &gateway::SUBJECT,
     &sendgrid::SUBJECT,
     &mailgun::SUBJECT,

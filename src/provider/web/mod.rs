@@ -191,6 +191,9 @@ impl<A: Api> WebProvider<A> {
         if let Some(lack) = can.lack(&submission.message.email) {
             return Err(lack.into());
         }
+        if text::has_control_in_a_line(&submission.message.email) {
+            return Err(Unfit::new("encoding", "has a control character where a header would hold it"));
+        }
         let request = self.api.request(asked, submission)?;
         match can.max_bytes {
             Some(limit) if request.size > limit => Err(Unfit::new("size", "larger than the provider takes")),

@@ -35,6 +35,18 @@ pub(in crate::provider) fn single_headers(email: &Email) -> Map<String, Value> {
     email.headers.iter().map(|header| (header.name.clone(), mime::in_ascii(&header.value).into())).collect()
 }
 
+/// Whether a control character stands where a provider will write a header of it: a line end there would be the end of
+/// the header, wherever nobody encodes it. The policy lets none through; more than one message depends on that.
+pub(in crate::provider) fn has_control_in_a_line(email: &Email) -> bool {
+    let mailboxes = email.recipients().map(|(_, mailbox)| mailbox).chain(&email.reply_to).chain([&email.from]);
+    let names = mailboxes.filter_map(|mailbox| mailbox.name.as_deref());
+    let headers = email.headers.iter().flat_map(|header| [header.name.as_str(), header.value.as_str()]);
+    let files = email.attachments.iter().flat_map(|file| [file.filename.as_str(), file.content_type.as_str()]);
+    let ids = email.attachments.iter().filter_map(|file| file.content_id.as_deref());
+    let lines = names.chain(headers).chain(files).chain(ids).chain([email.subject.as_str()]);
+    lines.chain(email.tags.iter().map(String::as_str)).any(|line| line.chars().any(char::is_control))
+}
+
 /// A text in the alphabet of labels: ASCII letters, digits, `_` and `-`. What is not of it becomes `_`.
 pub(in crate::provider) fn label(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };

@@ -110,7 +110,7 @@ impl Row {
     pub async fn try_with(&self, subject: &Subject) -> Result<(), String> {
         let found = match &self.end {
             Does(behaviour) => self.outcome(subject, behaviour(subject), Duration::from_secs(20)).await,
-            Outlasts(behaviour) => self.outcome(subject, behaviour(subject), Duration::from_millis(400)).await,
+            Outlasts(behaviour) => self.outcome(subject, behaviour(subject), Duration::from_secs(1)).await,
             Late => self.late(subject).await?,
             Redirects(status) => self.redirected(subject, *status).await?,
             Certified(name) => self.certified(subject, name).await,
