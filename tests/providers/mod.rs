@@ -11,6 +11,7 @@ mod postmark;
 mod probes;
 mod resend;
 mod sendgrid;
+mod service;
 mod ses;
 mod subject;
 mod verdicts;
