@@ -10,7 +10,8 @@ SHELL := /bin/bash
 
 POSTGRES := /usr/lib/postgresql/*/bin/postgres=postgresql
 PEERS := python:aiosmtpd=python3-aiosmtpd python:grpc=python3-grpcio python:grpc_tools=python3-grpc-tools \
-	python:dkim=python3-dkim python:nacl=python3-nacl openssl=openssl pgbouncer=pgbouncer
+	python:dkim=python3-dkim python:nacl=python3-nacl openssl=openssl pgbouncer=pgbouncer \
+	nginx=nginx-light
 # Only where no other mail server is: installing one removes the other, and the tests that need postfix say that they are
 # left out.
 PEERS += $(if $(wildcard /usr/sbin/sendmail),,postfix=postfix)

@@ -16,6 +16,7 @@ mod model;
 mod outbox;
 mod peers;
 mod pooling;
+mod providers;
 mod readme;
 mod sandbox;
 mod smtp;

@@ -4,7 +4,7 @@
 
 use crate::{
     message::{Email, RecipientIndex},
-    provider::Capabilities,
+    provider::{Capabilities, Lack},
 };
 
 /// Why a provider cannot carry a message.
@@ -25,6 +25,9 @@ pub(super) enum Unfit {
     /// It has an address with a non-ASCII local part.
     #[error("does not carry non-ASCII addresses")]
     Smtputf8,
+    /// It is of a kind that the provider does not carry for anybody.
+    #[error(transparent)]
+    Lacking(#[from] Lack),
 }
 
 /// Whether a provider can carry an email for those recipients.
@@ -44,7 +47,7 @@ pub(super) fn check(can: &Capabilities, email: &Email, recipients: &[RecipientIn
     if !can.smtputf8 && needs_smtputf8(email, recipients) {
         return Err(Unfit::Smtputf8);
     }
-    Ok(())
+    can.lack(email).map_or(Ok(()), |lack| Err(lack.into()))
 }
 
 /// A size that no encoding on the wire falls short of: attachments in base64 without line ends, bodies and subject as
@@ -67,17 +70,14 @@ fn needs_smtputf8(email: &Email, recipients: &[RecipientIndex]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::testing::{attachment, mailbox, message};
+    use crate::{
+        chain::testing::{attachment, mailbox, message},
+        message::{Attachment, Header},
+        provider::AttachmentNames,
+    };
 
     fn everything() -> Capabilities {
-        Capabilities {
-            max_bytes: None,
-            max_recipients: None,
-            envelope_apart: true,
-            inline_images: true,
-            smtputf8: true,
-            idempotency: None,
-        }
+        Capabilities::unlimited()
     }
 
     fn nothing() -> Capabilities {
@@ -86,6 +86,10 @@ mod tests {
             max_recipients: Some(2),
             envelope_apart: false,
             inline_images: false,
+            attachments: AttachmentNames::AllBut(&["exe"]),
+            repeated_headers: false,
+            without_to: false,
+            without_subject: false,
             smtputf8: false,
             idempotency: None,
         }
@@ -101,6 +105,8 @@ mod tests {
     #[test]
     fn each_lacking_capability_is_named_and_a_provider_that_has_it_carries_the_message() {
         let non_ascii = || mailbox("почта@example.net");
+        let program = Attachment { filename: "a.exe".to_owned(), ..attachment(10, None) };
+        let header = |name: &str| Header { name: name.to_owned(), value: "1".to_owned() };
         let table = [
             (email(|_| ()), Ok(())),
             (email(|e| e.attachments.push(attachment(200, None))), Ok(())),
@@ -112,6 +118,10 @@ mod tests {
             (email(|e| e.from = non_ascii()), Err(Unfit::Smtputf8)),
             (email(|e| e.reply_to.push(non_ascii())), Err(Unfit::Smtputf8)),
             (email(|e| e.to[1] = mailbox("reader@почта.example")), Ok(())),
+            (email(|e| e.attachments.push(program.clone())), Err(Unfit::Lacking(Lack::Attachment))),
+            (email(|e| e.headers = ["X-A", "x-a"].map(header).to_vec()), Err(Unfit::Lacking(Lack::RepeatedHeader))),
+            (email(|e| e.bcc = e.to.drain(..).collect()), Err(Unfit::Lacking(Lack::NoTo))),
+            (email(|e| e.subject = " ".to_owned()), Err(Unfit::Lacking(Lack::NoSubject))),
         ];
         for (email, expected) in table {
             let all: Vec<_> = email.recipients().map(|(recipient, _)| recipient).collect();

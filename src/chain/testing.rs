@@ -77,17 +77,9 @@ pub(super) struct Mock {
 
 impl Mock {
     pub(super) fn new(name: &str) -> Self {
-        let capabilities = Capabilities {
-            max_bytes: None,
-            max_recipients: None,
-            envelope_apart: true,
-            inline_images: true,
-            smtputf8: true,
-            idempotency: None,
-        };
         Self {
             name: ProviderName::new(name),
-            capabilities,
+            capabilities: Capabilities::unlimited(),
             acts: Mutex::default(),
             calls: Mutex::default(),
             probed: None,

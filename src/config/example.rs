@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Dkim, HttpProvider, Provider, ProviderKind, Settings, SmtpProvider, load_in,
+    ApiProvider, ApiService, Dkim, HttpProvider, Provider, ProviderKind, Settings, SmtpProvider, load_in,
     problem::Problems,
     source::{self, Content, Table},
     summary::{Entry, entries},
@@ -15,22 +15,41 @@ use super::{
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/postrider.toml");
 
-/// The example with every setting in force: a line that begins with # and a small letter is a setting, one with # and a
-/// bracket its table.
+/// The example with every setting in force: a line that begins with # and a small letter is a setting, and one that
+/// begins with # and a bracket is the head of a table.
 fn uncommented() -> String {
     let text = std::fs::read_to_string(EXAMPLE).unwrap();
     // A setting begins with its name at once; a list goes on with indented values and a bracket.
     let is_setting = |text: &str| {
         text.starts_with(|first: char| first.is_ascii_lowercase())
-            || text.starts_with("    \"")
-            || text == "]"
-            || text.starts_with("[providers.")
+            || ["    \"", "[", "]"].iter().any(|s| text.starts_with(s))
     };
     let line = |line: &str| match line.strip_prefix('#') {
         Some(setting) if is_setting(setting) => setting.to_owned(),
         _ => line.to_owned(),
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The same, with a provider of each further kind, and the tables, that the example shows without having them in force.
+fn all_kinds() -> Settings {
+    let mut settings = defaults();
+    if let Some(ProviderKind::Smtp(smtp)) = settings.providers.get_mut("backup").map(|backup| &mut backup.kind) {
+        smtp.dkim.insert("shop".to_owned(), Dkim::new("", ""));
+    }
+    let services = [
+        ("sendgrid", ApiService::sendgrid()),
+        ("mailgun", ApiService::mailgun()),
+        ("postmark", ApiService::postmark()),
+        ("resend", ApiService::Resend),
+        ("ses", ApiService::ses("eu-central-1", "AKIAIOSFODNN7EXAMPLE")),
+        ("brevo", ApiService::Brevo),
+    ];
+    let account = |(name, service): (&str, ApiService)| {
+        (name.to_owned(), Provider::new(ProviderKind::Api(ApiProvider::new(service))))
+    };
+    settings.providers.extend(services.map(account));
+    settings
 }
 
 /// Settings as they come by default, with the providers and the chain of the example.
@@ -45,15 +64,6 @@ fn defaults() -> Settings {
         chains: BTreeMap::from([("default".to_owned(), vec!["primary".to_owned(), "backup".to_owned()])]),
         ..Settings::default()
     }
-}
-
-/// The same with the tables that the example only shows.
-fn defaults_with_all_tables() -> Settings {
-    let mut settings = defaults();
-    if let Some(ProviderKind::Smtp(smtp)) = settings.providers.get_mut("backup").map(|backup| &mut backup.kind) {
-        smtp.dkim.insert("shop".to_owned(), Dkim::new("", ""));
-    }
-    settings
 }
 
 /// The names in a tree of the file.
@@ -88,13 +98,19 @@ fn the_example_has_every_setting_and_no_other() {
     let mut found = BTreeSet::new();
     names(&read(&uncommented()), "", &mut found);
     // What all kinds have is explained once.
+    let by_all = ["concurrency", "rate_per_second", "throttle_rest", "account_rest"];
+    // The kinds with an API of their own have these too.
+    let by_apis = ["key", "key_file", "url", "connect_timeout", "timeout", "ca_file"];
     let is_shared = |entry: &Entry| {
-        entry.table == "providers.backup.breaker"
-            || entry.table == "providers.backup"
-                && ["concurrency", "rate_per_second", "throttle_rest", "account_rest"].contains(&entry.key.as_str())
+        let Some(provider) = entry.table.strip_prefix("providers.") else { return false };
+        match provider {
+            "primary" | "primary.breaker" => false,
+            _ if provider.ends_with(".breaker") || by_all.contains(&entry.key.as_str()) => true,
+            "backup" | "backup.dkim.shop" | "sendgrid" => false,
+            _ => by_apis.contains(&entry.key.as_str()),
+        }
     };
-    let expected: BTreeSet<String> =
-        entries(defaults_with_all_tables()).iter().filter(|entry| !is_shared(entry)).map(path).collect();
+    let expected: BTreeSet<String> = entries(all_kinds()).iter().filter(|entry| !is_shared(entry)).map(path).collect();
     assert_eq!(found, expected);
 }
 
@@ -104,7 +120,7 @@ fn the_example_shows_every_default_as_it_is() {
     let shown = super::Reader::read(read(&uncommented()), Settings::default(), &mut problems);
     let shown: BTreeMap<String, Option<String>> =
         entries(shown).into_iter().map(|entry| (path(&entry), entry.value)).collect();
-    for entry in entries(defaults_with_all_tables()).iter().filter(|entry| entry.value.is_some()) {
+    for entry in entries(all_kinds()).iter().filter(|entry| entry.value.is_some()) {
         assert_eq!(shown[&path(entry)], entry.value, "{}", path(entry));
     }
     // Nothing is wrong in it but what the reader is meant to choose from: a secret as value and as file.
@@ -132,7 +148,9 @@ fn every_setting_of_the_example_is_explained() {
         match line {
             "" => explained = false,
             _ if line.starts_with("# ") => explained = true,
-            _ if is_setting && !["kind", "default"].iter().any(|word| line.starts_with(word)) => {
+            _ if is_setting
+                && !["kind", "default"].iter().any(|word| line.trim_start_matches('#').starts_with(word)) =>
+            {
                 assert!(explained, "{line}");
             }
             _ => {}

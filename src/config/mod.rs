@@ -7,6 +7,7 @@
 //! two underscores between levels (`POSTRIDER_PROVIDERS__BACKUP__PASSWORD`), lists as words with commas between them. An
 //! empty variable counts as not set. A secret can be given as a file (`password_file`) instead.
 
+mod api_provider;
 mod breaker;
 mod certificates;
 mod database;
@@ -39,6 +40,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use api_provider::{ApiProvider, ApiService, MailgunRegion, SendgridRegion};
 pub use breaker::Breaker;
 pub use certificates::{CertificateError, read_certificates, read_private_key};
 pub use database::{Database, Pooling};

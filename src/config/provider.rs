@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{
-    Breaker, HttpProvider, SmtpProvider,
+    ApiProvider, ApiService, Breaker, HttpProvider, SmtpProvider,
     section::{Rule, Section, Visitor},
     value::Choice,
 };
@@ -37,6 +37,8 @@ pub enum ProviderKind {
     Http(HttpProvider),
     /// An SMTP relay.
     Smtp(SmtpProvider),
+    /// A provider with an HTTP API of its own.
+    Api(ApiProvider),
 }
 
 impl Provider {
@@ -91,10 +93,25 @@ impl Section for Provider {
 enum KindWord {
     Http,
     Smtp,
+    Sendgrid,
+    Mailgun,
+    Postmark,
+    Resend,
+    Ses,
+    Brevo,
 }
 
 impl Choice for KindWord {
-    const WORDS: &'static [(Self, &'static str)] = &[(KindWord::Http, "http"), (KindWord::Smtp, "smtp")];
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (KindWord::Http, "http"),
+        (KindWord::Smtp, "smtp"),
+        (KindWord::Sendgrid, "sendgrid"),
+        (KindWord::Mailgun, "mailgun"),
+        (KindWord::Postmark, "postmark"),
+        (KindWord::Resend, "resend"),
+        (KindWord::Ses, "ses"),
+        (KindWord::Brevo, "brevo"),
+    ];
 }
 
 impl ProviderKind {
@@ -108,14 +125,30 @@ impl ProviderKind {
         match self {
             ProviderKind::Http(_) => KindWord::Http,
             ProviderKind::Smtp(_) => KindWord::Smtp,
+            ProviderKind::Api(api) => match api.service {
+                ApiService::Sendgrid { .. } => KindWord::Sendgrid,
+                ApiService::Mailgun { .. } => KindWord::Mailgun,
+                ApiService::Postmark { .. } => KindWord::Postmark,
+                ApiService::Resend => KindWord::Resend,
+                ApiService::Ses { .. } => KindWord::Ses,
+                ApiService::Brevo => KindWord::Brevo,
+            },
         }
     }
 
+    /// The same, or else an account of that kind of which nothing is known yet.
     fn become_kind(self, word: KindWord) -> Self {
-        match (self, word) {
-            (ProviderKind::Smtp(_), KindWord::Http) => ProviderKind::Http(HttpProvider::new("")),
-            (ProviderKind::Http(_), KindWord::Smtp) => ProviderKind::Smtp(SmtpProvider::new("")),
-            (same, _) => same,
+        let api = |service| ProviderKind::Api(ApiProvider::new(service));
+        match word {
+            same if same == self.word() => self,
+            KindWord::Http => ProviderKind::Http(HttpProvider::new("")),
+            KindWord::Smtp => ProviderKind::Smtp(SmtpProvider::new("")),
+            KindWord::Sendgrid => api(ApiService::sendgrid()),
+            KindWord::Mailgun => api(ApiService::mailgun()),
+            KindWord::Postmark => api(ApiService::postmark()),
+            KindWord::Resend => api(ApiService::Resend),
+            KindWord::Ses => api(ApiService::ses("", "")),
+            KindWord::Brevo => api(ApiService::Brevo),
         }
     }
 
@@ -123,6 +156,7 @@ impl ProviderKind {
         match self {
             ProviderKind::Http(http) => ProviderKind::Http(http.visit(v)),
             ProviderKind::Smtp(smtp) => ProviderKind::Smtp(smtp.visit(v)),
+            ProviderKind::Api(api) => ProviderKind::Api(api.visit(v)),
         }
     }
 }

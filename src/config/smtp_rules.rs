@@ -113,7 +113,7 @@ fn is_address_literal(inner: &str) -> bool {
     inner.strip_prefix("IPv6:").unwrap_or(inner).parse::<IpAddr>().is_ok()
 }
 
-fn is_domain(name: &str) -> bool {
+pub(super) fn is_domain(name: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
             && !label.starts_with('-')

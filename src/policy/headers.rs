@@ -18,7 +18,7 @@ const MAX_VALUE: usize = 2_000;
 const MAX_TOTAL_BYTES: usize = 32 * 1024;
 
 /// Headers that Postrider writes, that say how a message travelled, or that change whom it reaches.
-const TAKEN: [&str; 27] = [
+const TAKEN: [&str; 29] = [
     "from",
     "to",
     "cc",
@@ -47,10 +47,12 @@ const TAKEN: [&str; 27] = [
     "x-smtpapi",
     "x-msys-api",
     "x-mandrill-mailclass",
+    "sender.ip",
+    "idempotencykey",
 ];
 
 /// The same for families of headers.
-const TAKEN_FAMILIES: [&str; 12] = [
+const TAKEN_FAMILIES: [&str; 14] = [
     "content-",
     "resent-",
     "arc-",
@@ -63,6 +65,8 @@ const TAKEN_FAMILIES: [&str; 12] = [
     "x-mc-",
     "x-mj-",
     "x-sib-",
+    "x-mailin-",
+    "x-sg-",
     "resend-",
 ];
 

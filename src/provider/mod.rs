@@ -2,14 +2,24 @@
 //!
 //! Owns the wire: every byte to and from a provider. Decides nothing about when a provider is asked.
 
+mod brevo;
+mod capabilities;
 pub mod http;
+mod mailgun;
+mod postmark;
 pub mod registry;
+mod resend;
+mod sendgrid;
+mod ses;
 pub mod smtp;
 mod tls;
+mod web;
 
+pub use capabilities::{AttachmentNames, Capabilities, Lack};
 pub use tls::TlsError;
+pub use web::{SettingsError, WebProvider};
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
@@ -33,8 +43,10 @@ pub trait Provider: Send + Sync {
     /// Hands the message over, for those recipients only.
     fn send(&self, submission: Submission) -> BoxFuture<'_, Outcome>;
 
-    /// Makes a cheap authenticated call that sends nothing, and tells whether the account is set up: `Healthy` if it is,
-    /// `Misconfigured` if it is not, anything else where that did not show. `None` where the provider has no such call.
+    /// Asks the provider, by a cheap authenticated call that sends nothing, whether our account is set up: what it says of
+    /// the provider, within the timeout of the settings. [`Health::Healthy`]: messages can be offered again.
+    /// [`Health::Misconfigured`]: it is not. Anything else: this call could not tell, only a message can. `None` for a
+    /// kind that has no such call.
     fn probe(&self) -> Option<BoxFuture<'_, Health>> {
         None
     }
@@ -51,22 +63,4 @@ pub struct Submission {
     pub deadline: Instant,
     /// The `traceparent` of this attempt, empty where there is none.
     pub traceparent: String,
-}
-
-/// What a provider can carry. `None` means without limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// The largest message, in bytes as the adapter encodes it. The adapter refuses what is larger; a message that is
-    /// too large in any encoding is not even offered.
-    pub max_bytes: Option<u64>,
-    /// The most recipients of one message.
-    pub max_recipients: Option<usize>,
-    /// Whether the envelope is apart from the headers, so that only some of the recipients can be offered.
-    pub envelope_apart: bool,
-    /// Whether it shows images inside the HTML.
-    pub inline_images: bool,
-    /// Whether it carries non-ASCII local parts (RFC 6531).
-    pub smtputf8: bool,
-    /// For how long it recognises an idempotency key; `None` if it has none.
-    pub idempotency: Option<Duration>,
 }

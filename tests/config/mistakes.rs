@@ -70,7 +70,7 @@ spare = []
         r#"retry.jitter = 1.5: expected a number from 0 to 1 (line 18)"#,
         r#"providers.gateway.timeout = "soon": expected a time with its unit, such as "500ms", "30s" or "1h 30m", from 10ms to 1h (line 31)"#,
         r#"providers.gateway.breaker.failure_ratio = 50: expected a number from 0.01 to 1 (line 33)"#,
-        r#"providers.pigeon.kind = "pigeon": expected "http" or "smtp" (line 40)"#,
+        r#"providers.pigeon.kind = "pigeon": expected "http", "smtp", "sendgrid", "mailgun", "postmark", "resend", "ses" or "brevo" (line 40)"#,
         r#"providers.relay.host: missing, expected a text"#,
         r#"providers.relay.tls = "maybe": expected "starttls", "implicit" or "none" (line 38)"#,
         r#"providers.relay.hots: unknown setting, did you mean providers.relay.host? (line 37)"#,
@@ -147,7 +147,7 @@ fn each_kind_of_mistake_has_its_line() {
         ("[providers]\nspare = 1\n", r#"providers.spare: expected a table (line 2)"#),
         (
             "[providers.spare]\nurl = \"http://localhost\"\n",
-            r#"providers.spare.kind: missing, expected "http" or "smtp""#,
+            r#"providers.spare.kind: missing, expected "http", "smtp", "sendgrid", "mailgun", "postmark", "resend", "ses" or "brevo""#,
         ),
         (
             "[providers.spare__x]\nkind = \"smtp\"\nhost = \"h\"\n",
@@ -207,6 +207,42 @@ fn each_kind_of_mistake_has_its_line() {
             r#"providers.spare.dkim.shop.key_file = "/dev/null": expected a file with a private key in PEM (line 4)"#,
         ),
         ("[providers.spare]\nkind = \"http\"\n", r#"providers.spare.url: missing, expected a text"#),
+        (
+            "[providers.spare]\nkind = \"sendgrid\"\n",
+            "providers.spare.key: missing, expected the account's key, here or in key_file",
+        ),
+        (
+            "[providers.spare]\nkind = \"sendgrid\"\nkey = \"k\"\nregion = \"mars\"\n",
+            r#"providers.spare.region = "mars": expected "global" or "eu" (line 4)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"postmark\"\nkey = \"k k\"\n",
+            "providers.spare.key: expected printable ASCII without spaces, as it goes into a header (line 3)",
+        ),
+        (
+            "[providers.spare]\nkind = \"resend\"\nkey_file = \"/dev/null\"\n",
+            r#"providers.spare.key_file = "/dev/null": the file is empty (line 3)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"brevo\"\nkey = \"k\"\nurl = \"https://u:p@host/\"\n",
+            r#"providers.spare.url = "https://***@host/": expected no user and no password in it, give a key instead (line 4)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"mailgun\"\nkey = \"k\"\ndomain = \"a/b\"\n",
+            r#"providers.spare.domain = "a/b": expected a domain name (line 4)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"mailgun\"\nkey = \"k\"\nmessage_stream = \"x\"\n",
+            r#"providers.spare.message_stream: unknown setting (line 4)"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"ses\"\nkey = \"k\"\nregion = \"eu-central-1\"\n",
+            r#"providers.spare.access_key_id: missing, expected a text"#,
+        ),
+        (
+            "[providers.spare]\nkind = \"ses\"\nkey = \"k\"\naccess_key_id = \"A\"\nregion = \"eu.evil.example/\"\n",
+            r#"providers.spare.region = "eu.evil.example/": expected the name of an AWS region, such as "eu-central-1" (line 5)"#,
+        ),
         (
             "[providers.spare]\nkind = \"http\"\nurl = \"http:///mail\"\n",
             r#"providers.spare.url = "http:///mail": expected an http:// or https:// URL (line 3)"#,

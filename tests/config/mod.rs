@@ -51,7 +51,7 @@ fn load(text: &str, environment: &[(&str, &str)]) -> Result<Settings, SettingsEr
 fn smtp<'a>(settings: &'a Settings, name: &str) -> &'a config::SmtpProvider {
     match &settings.providers[name].kind {
         ProviderKind::Smtp(smtp) => smtp,
-        ProviderKind::Http(_) => panic!("{name} is not SMTP"),
+        _ => panic!("{name} is not SMTP"),
     }
 }
 
@@ -198,6 +198,23 @@ fn what_is_hardly_meant_is_a_warning() {
             "providers.gateway.url: the token is sent over it without TLS",
         ]
     );
+}
+
+#[test]
+fn a_key_in_a_file_is_read_and_never_printed_and_goes_over_tls_alone() {
+    let place = Place::new();
+    let key = place.write("key", "KeySecret\n");
+    let text = format!(
+        "{WHOLE}[providers.mail]\nkind = \"postmark\"\nkey_file = {key:?}\nurl = \"http://proxy.example/?k=UrlSecret\"\n"
+    );
+    let settings = place.load(&text, &[("POSTRIDER_CHAINS__DEFAULT", "relay,mail")]).unwrap();
+    let ProviderKind::Api(api) = &settings.providers["mail"].kind else { panic!("not an API") };
+    assert_eq!(api.key.as_ref().unwrap().expose_secret(), "KeySecret");
+    for printed in [format!("{settings:?}"), settings.summary()] {
+        assert!(printed.contains("proxy.example"), "{printed}");
+        assert!(!printed.contains("KeySecret") && !printed.contains("UrlSecret"), "{printed}");
+    }
+    assert_eq!(settings.warnings(), ["providers.mail.url: the key is sent over it without TLS"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn settings_that_make_no_adapter_are_refused_without_showing_secrets() {
     let table = [
         ("nonsense", None, "url: not a URL"),
         ("ftp://localhost/", None, "url: neither http nor https"),
-        ("http://user:s3cret@localhost/", None, "url: holds a user name or password; use token or token_file"),
+        ("http://user:s3cret@localhost/", None, "url: holds a user name or password, which have settings of their own"),
         ("http://localhost/", Some("s3cret\n"), "token: holds characters that cannot stand in a header"),
         ("http://localhost/", Some(""), "token: is empty"),
     ];

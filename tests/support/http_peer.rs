@@ -18,6 +18,8 @@ pub enum Behaviour {
     Answer(String),
     /// Reads the request, answers with these bytes, closes the connection.
     AnswerAndClose(String),
+    /// Reads the request, and answers with these bytes once the client has given up.
+    Late(String),
     /// Reads the request and says nothing.
     Silent,
     /// Reads nothing.
@@ -127,6 +129,11 @@ impl HttpPeer {
         timeout(Duration::from_secs(10), self.events.recv()).await.expect("in time").expect("the peer runs")
     }
 
+    /// Where it listens, without a path.
+    pub fn base(&self) -> String {
+        format!("{}://localhost:{}", self.scheme, self.address.port())
+    }
+
     /// Whether nothing more arrived whole.
     pub fn is_quiet(&mut self) -> bool {
         self.events.try_recv().is_err()
@@ -222,6 +229,11 @@ async fn converse(
                 wire.write_all(&spaces).await?;
             }
         }
+        Behaviour::Late(bytes) => {
+            while wire.read_u8().await.is_ok() {}
+            // Whether it can still be written is the client's doing.
+            wire.write_all(bytes.as_bytes()).await?;
+        }
         Behaviour::Silent | Behaviour::Deaf | Behaviour::ResetAfter(_) => std::future::pending().await,
     }
     wire.flush().await?;
@@ -244,7 +256,9 @@ async fn read_request(wire: &mut Box<dyn Wire>, connection: usize) -> io::Result
     let headers: Vec<(String, String)> =
         lines.map(|line| line.split_once(": ").map(|(n, v)| (n.to_owned(), v.to_owned())).expect("a header")).collect();
     let mut received = Received { line, headers, body: read.split_off(end + 4), connection };
-    let length: usize = received.header("content-length").expect("a length").parse().expect("a number");
+    let length =
+        if received.line.starts_with("GET ") { "0" } else { received.header("content-length").expect("a length") };
+    let length: usize = length.parse().expect("a number");
     while received.body.len() < length {
         if wire.read_buf(&mut received.body).await? == 0 {
             return Ok(None);

@@ -3,6 +3,7 @@
 pub mod aiosmtpd;
 pub mod app;
 pub mod caller;
+pub mod certificates;
 pub mod http_peer;
 pub mod pgbouncer;
 pub mod postfix;
@@ -17,4 +18,5 @@ pub mod slow_provider;
 pub mod slow_relay;
 pub mod smtp_peer;
 pub mod smtp_sink;
+pub mod specimen;
 pub mod statements;

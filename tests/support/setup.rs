@@ -45,6 +45,16 @@ impl Setup {
         self.provider(name).set(&at("kind"), "http").set(&at("url"), url).set(&at("timeout"), "30s")
     }
 
+    /// The next provider of the chain: an account of that kind, whose API is there.
+    pub fn api(self, name: &str, kind: &str, url: &str) -> Self {
+        let at = |key: &str| format!("providers.{name}.{key}");
+        self.provider(name)
+            .set(&at("kind"), kind)
+            .set(&at("key"), "k3y")
+            .set(&at("url"), url)
+            .set(&at("timeout"), "30s")
+    }
+
     /// The next provider of the chain: a relay at that address.
     pub fn smtp(self, name: &str, address: SocketAddr) -> Self {
         let at = |key: &str| format!("providers.{name}.{key}");

@@ -117,6 +117,7 @@ fn impatient(testbed: &Testbed<'_>, mut settings: Settings) -> Settings {
         match &mut provider.kind {
             ProviderKind::Smtp(smtp) => smtp.command_timeout = scale.silence,
             ProviderKind::Http(http) => http.timeout = scale.silence,
+            ProviderKind::Api(api) => api.timeout = scale.silence,
         }
     }
     settings

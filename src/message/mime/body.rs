@@ -35,22 +35,6 @@ pub(super) fn encode_text(text: &str) -> (&'static str, String) {
     ("quoted-printable", lines)
 }
 
-/// How many bytes [`encode_text`] makes of it: never less than it does, and little more.
-pub(super) fn encoded_text_estimate(text: &str) -> usize {
-    let text = with_crlf(text);
-    if is_base64(&text) {
-        return encoded_len(text.len());
-    }
-    let escaped = |line: &str| {
-        let escapes = line.bytes().filter(|byte| !matches!(byte, b' '..=b'<' | b'>'..=b'~' | b'\t')).count();
-        let at_ends = usize::from(is_marked(line)) + usize::from(line.ends_with([' ', '\t']));
-        let bytes = line.len() + 2 * (escapes + at_ends);
-        // A line is cut where an escape would go over its end, so up to two bytes short; its next begins with another.
-        bytes + bytes / (QUOTED_LINE - 3) * 5
-    };
-    text.split("\r\n").map(|line| escaped(line) + 2).sum()
-}
-
 /// The text with its line ends made CRLF: as it is, where they are.
 fn with_crlf(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();

@@ -66,6 +66,18 @@ pub(super) fn write_custom(out: &mut String, name: &str, value: &str) -> Result<
     Ok(())
 }
 
+/// The value of a header on one line. A text that is ASCII stays as it is.
+pub(super) fn unfolded(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_owned();
+    }
+    let mut folded = String::new();
+    let mut writer = EmailWriter::new(&mut folded, 0, 0, false);
+    rfc2047::encode(text, &mut writer).expect("a string takes whatever is written");
+    drop(writer);
+    folded.replace("\r\n", "")
+}
+
 /// `; name="value"` on a line of its own. The value must be printable ASCII.
 pub(super) fn write_parameter(w: &mut EmailWriter<'_>, name: &str, value: &str) -> fmt::Result {
     w.write_char(';')?;

@@ -19,7 +19,7 @@ mod tests;
 use email_encoding::body::base64::encoded_len;
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc2822};
 
-use super::{Email, Mailbox, Message};
+use super::{Email, Message};
 
 /// Why a message has no MIME form. A message that went through [`crate::policy`] always has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,23 +82,10 @@ fn usual_size(email: &Email) -> usize {
     2_000 + texts.chain(attachments).sum::<usize>()
 }
 
-/// How many bytes the email takes as MIME: never less than [`render`] gives, and little more.
-pub fn encoded_size_estimate(email: &Email) -> u64 {
-    let words = |text: &str| 3 * text.len() + 100;
-    let mailbox = |m: &Mailbox| m.address.as_str().len() + 100 + m.name.as_deref().map_or(0, words);
-    let named = [&email.to, &email.cc, &email.reply_to].into_iter().flatten().chain([&email.from]);
-    // Structure: each part's delimiter and fixed headers.
-    let mut size = 2_000 + words(&email.subject) + email.from.address.domain().len();
-    size += named.map(mailbox).sum::<usize>();
-    size += email.headers.iter().map(|h| h.name.len() + words(&h.value)).sum::<usize>();
-    size +=
-        [&email.text, &email.html].into_iter().flatten().map(|text| body::encoded_text_estimate(text)).sum::<usize>();
-    for attachment in &email.attachments {
-        let labels = attachment.filename.len() * 8 + attachment.content_type.len() * 8 + 500;
-        size += labels + attachment.content_id.as_deref().map_or(0, str::len);
-        size += encoded_len(attachment.content.len());
-    }
-    u64::try_from(size).unwrap_or(u64::MAX)
+/// The text as the value of a header that a provider writes: as it is where that is ASCII, else in encoded words
+/// (RFC 2047) on one line.
+pub fn in_ascii(text: &str) -> String {
+    header::unfolded(text)
 }
 
 fn date(time: OffsetDateTime) -> Result<String, MimeError> {

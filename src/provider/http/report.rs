@@ -5,7 +5,10 @@
 
 use serde_json::Value;
 
-use crate::delivery::Class;
+use crate::{
+    delivery::Class,
+    provider::web::{id_of, plain_code},
+};
 
 /// What a body says.
 #[derive(Debug, Default, PartialEq)]
@@ -47,9 +50,6 @@ pub(super) struct Fate {
 }
 
 impl Report {
-    /// The longest id that is kept, in characters.
-    const LONGEST_ID: usize = 255;
-
     /// Reads a body; `None` if it is no JSON object.
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         let json: Value = serde_json::from_slice(body).ok()?;
@@ -59,16 +59,6 @@ impl Report {
             fates: json["recipients"].as_array().into_iter().flatten().filter_map(fate).collect(),
         })
     }
-}
-
-fn id_of(value: &Value) -> Option<String> {
-    let text = match value {
-        Value::String(text) => text.trim().to_owned(),
-        Value::Number(number) => number.to_string(),
-        _ => return None,
-    };
-    let text: String = text.chars().filter(|c| !c.is_control()).take(Report::LONGEST_ID).collect();
-    (!text.is_empty()).then_some(text)
 }
 
 /// What says that the message was not taken: `error` by the contract, or `status` with a word that says so; beside
@@ -87,7 +77,7 @@ fn refusal(json: &Value) -> Option<Refusal> {
     Some(Refusal {
         class: error["class"].as_str().and_then(class_of).or(by_status),
         about_sender_domain: error["scope"] == "sender_domain",
-        code: code_of(&error["code"]),
+        code: plain_code(&error["code"]),
         detail: words(error).or_else(|| words(json)).unwrap_or_default().to_owned(),
     })
 }
@@ -122,17 +112,6 @@ fn words(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| ["detail", "message", "title"].iter().find_map(|field| value[field].as_str()))
 }
 
-/// A code is written to logs and metrics: one that could hold an address or a sentence is left out.
-fn code_of(value: &Value) -> Option<String> {
-    let code = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        _ => return None,
-    };
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._-".contains(&byte);
-    (!code.is_empty() && code.len() <= 40 && code.bytes().all(plain)).then_some(code)
-}
-
 fn fate(json: &Value) -> Option<Fate> {
     json.is_object().then(|| Fate {
         index: json["index"].as_u64(),
@@ -144,7 +123,7 @@ fn fate(json: &Value) -> Option<Fate> {
             // A word that is not in the contract: whether the recipient was taken is not known.
             _ => Class::OutcomeUnknown,
         },
-        code: code_of(&json["code"]),
+        code: plain_code(&json["code"]),
         detail: words(json).unwrap_or_default().to_owned(),
     })
 }

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::payload::{Payload, Piece};
-use crate::message::{Attachment, Email, Mailbox, Message, MessageId, RecipientIndex, mime::message_id_header};
+use crate::{
+    message::{Attachment, Email, Mailbox, Message, MessageId, RecipientIndex, mime::message_id_header},
+    provider::web::{Payload, Piece},
+};
 
 /// The JSON of a message, to be delivered to those recipients only.
 pub(super) fn render(message: &Message, recipients: &[(RecipientIndex, &str)]) -> serde_json::Result<Payload> {

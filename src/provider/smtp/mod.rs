@@ -75,14 +75,7 @@ impl SmtpProvider {
         Ok(Self {
             name,
             // A server's SIZE is known once it is asked, and an envelope is split where it is too long.
-            capabilities: Capabilities {
-                max_bytes: None,
-                max_recipients: None,
-                envelope_apart: true,
-                inline_images: true,
-                smtputf8: true,
-                idempotency: None,
-            },
+            capabilities: Capabilities::unlimited(),
             relay: Relay::new(settings, password)?,
             keys: Keys::read(&settings.dkim)?,
             pool: Pool::new(settings.idle, settings.connection_age, settings.messages_per_connection),

@@ -1,23 +1,22 @@
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use std::time::SystemTime;
+
+use reqwest::header::HeaderMap;
 
 use super::*;
-use crate::provider::http::answer::Body;
+use crate::{message::UnknownOutcome, provider::web::Body};
 
 const ADDRESSES: [&str; 3] = ["anna@example.com", "boris@example.com", "vera@example.com"];
 
-fn asked(recipients: u16, unknown_outcome: UnknownOutcome) -> Asked<'static> {
-    let recipients = (0..recipients).map(|index| (RecipientIndex(index), ADDRESSES[usize::from(index)])).collect();
-    Asked { recipients, unknown_outcome }
+fn asked(recipients: usize, unknown_outcome: UnknownOutcome) -> Asked<'static> {
+    Asked::example(&ADDRESSES[..recipients], unknown_outcome)
 }
 
 fn answer(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> Answer {
-    let headers: HeaderMap =
-        headers.iter().map(|&(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect();
-    Answer { status, headers, body: Body::Read(body.as_bytes().to_vec()) }
+    Answer::example(status, headers, body)
 }
 
 fn judged(asked: &Asked<'_>, answer: &Answer) -> Outcome {
-    classify(asked, answer, SystemTime::UNIX_EPOCH)
+    classify(asked, answer)
 }
 
 /// An outcome on one line: class, scope, code, health.
@@ -193,7 +192,8 @@ fn an_answer_that_breaks_off_is_judged_by_its_status_unless_that_says_accepted()
         (503, "UNAVAILABLE PROVIDER 503 / failing"),
     ];
     for (status, expected) in table {
-        let broken = Answer { status, headers: HeaderMap::new(), body: Body::Broken };
+        let broken =
+            Answer { status, headers: HeaderMap::new(), body: Body::Broken, received_at: SystemTime::UNIX_EPOCH };
         assert_eq!(summary(&judged(&asked(1, UnknownOutcome::Resend), &broken)), expected);
     }
 }

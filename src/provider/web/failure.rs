@@ -11,7 +11,7 @@ use crate::{
 
 /// Why no answer came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(in crate::provider) enum Failure {
     /// The connection was not made, or broke.
     Broken {
         /// A word for it, which the outcome bears as code.
@@ -19,7 +19,7 @@ pub(super) enum Failure {
         /// What the network said.
         detail: String,
     },
-    /// Something answered the connection that cannot prove to be the gateway.
+    /// Something answered the connection that cannot prove to be the provider.
     BadCertificate(String),
     /// The time of the settings was up.
     Timeout,
@@ -29,7 +29,7 @@ pub(super) enum Failure {
 
 impl Failure {
     /// Reads an error of the client.
-    pub(super) fn read(error: &reqwest::Error) -> Self {
+    pub(in crate::provider) fn read(error: &reqwest::Error) -> Self {
         if let Some(reason) = chain(error).find_map(bad_certificate) {
             return Self::BadCertificate(reason);
         }
@@ -45,9 +45,14 @@ impl Failure {
         Self::Broken { code, detail }
     }
 
+    /// What it says of the provider when no message was at stake.
+    pub(in crate::provider) fn health(self) -> Health {
+        self.outcome(&[], false).health
+    }
+
     /// What it means: definitely not sent while no byte of the body was handed over, and unknown from then on, since
     /// how much of it left cannot be told.
-    pub(super) fn outcome(self, recipients: &[RecipientIndex], begun: bool) -> Outcome {
+    pub(in crate::provider) fn outcome(self, recipients: &[RecipientIndex], begun: bool) -> Outcome {
         let failing = Health::Failing { retry_after: None };
         let (code, detail, health) = match self {
             Self::BadCertificate(reason) => {
