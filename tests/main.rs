@@ -17,6 +17,7 @@ mod outbox;
 mod peers;
 mod pooling;
 mod readme;
+mod routing;
 mod sandbox;
 mod smtp;
 mod support;

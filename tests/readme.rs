@@ -101,7 +101,7 @@ fn the_settings_are_valid() {
         let file = folder.path().join("postrider.toml");
         fs::write(&file, block.text.replace("/run/secrets", &folder.path().to_string_lossy())).expect("a file");
         let settings = config::load(Some(&file), Vec::<(String, String)>::new()).expect("valid settings");
-        assert_eq!(settings.chains["default"], ["gateway", "relay"]);
+        assert_eq!(settings.chains["default"].providers().collect::<Vec<_>>(), ["gateway", "relay"]);
     }
 }
 

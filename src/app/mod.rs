@@ -11,7 +11,7 @@ mod providers;
 mod pulse;
 mod readiness;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use secrecy::SecretString;
@@ -20,6 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     api::{Api, Backend},
+    chain::Chain,
     config::{self, Role, Settings},
     delivery::RetryPolicy,
     dispatcher::{Dispatcher, Express},
@@ -129,11 +130,12 @@ impl App {
         };
         let stop = CancellationToken::new();
         let [stop_sending, stop_maintenance, stop_serving, take_leave] = std::array::from_fn(|_| stop.child_token());
-        let (openings, sending) = parts.sending(&stop_sending)?;
+        let chains = providers::build_chains(settings, &parts.board, outbox.clock())?;
+        let (openings, sending) = parts.sending(&chains, &stop_sending);
         let maintenance = parts.maintenance();
         maintenance.see_to_days().await;
         let signs = Signs { database: parts.database.subscribe(), days: maintenance.days.subscribe() };
-        let api = parts.api(openings);
+        let api = parts.api(openings, chains);
         let readiness = readiness::follow(signs, api.readiness(), stop_serving.clone());
         let api = serve(api, listener, settings.server.clone(), stop_serving.clone());
         let failed = CancellationToken::new();
@@ -215,22 +217,25 @@ impl Parts<'_> {
 
     /// What sends, with the openings that it has for what is accepted here; in a process that does not, what sees whether
     /// the database is there.
-    fn sending(&self, stop: &CancellationToken) -> Result<(Option<Openings>, BoxFuture<'static, ()>), StartError> {
+    fn sending(
+        &self,
+        chains: &BTreeMap<String, Chain>,
+        stop: &CancellationToken,
+    ) -> (Option<Openings>, BoxFuture<'static, ()>) {
         if !self.has(Role::Dispatch) {
             let pulse = pulse::run(self.outbox.clone(), self.database.clone(), stop.clone());
-            return Ok((None, pulse.boxed()));
+            return (None, pulse.boxed());
         }
-        let chains = providers::build_chains(self.settings, &self.board, self.outbox.clock())?;
-        let (openings, express) = Express::new(&self.settings.dispatch, &chains, &self.wake, stop.clone());
+        let (openings, express) = Express::new(&self.settings.dispatch, chains, &self.wake, stop.clone());
         let dispatcher = Dispatcher {
             outbox: self.outbox.clone(),
-            chains,
+            chains: chains.clone(),
             settings: self.settings.dispatch.clone(),
             retry: RetryPolicy::from(&self.settings.retry),
             wake: self.wake.clone(),
             database: self.database.clone(),
         };
-        Ok((Some(openings), dispatcher.run(express, stop.clone()).boxed()))
+        (Some(openings), dispatcher.run(express, stop.clone()).boxed())
     }
 
     fn company(&self) -> Company {
@@ -256,7 +261,7 @@ impl Parts<'_> {
     }
 
     /// What answers calls; in a process that does not, what answers for its health.
-    fn api(&self, openings: Option<Openings>) -> Api {
+    fn api(&self, openings: Option<Openings>, chains: BTreeMap<String, Chain>) -> Api {
         if !self.has(Role::Api) {
             return Api::of_health();
         }
@@ -264,6 +269,7 @@ impl Parts<'_> {
         Api::new(Backend {
             outbox: self.outbox.clone(),
             policy: Arc::new(Policy::new(&self.settings.policy)),
+            routes: providers::routes(self.settings, chains),
             board: self.board.clone(),
             wake: self.wake.clone(),
             intake: Intake::new(self.outbox.clone(), waiting_bytes, openings, self.wake.clone()),

@@ -15,8 +15,8 @@ use super::{
     room::Count,
 };
 use crate::{
-    config,
-    delivery::{Attempt, Outcome, ProviderName},
+    config::{self, WhenBusy},
+    delivery::{Attempt, Outcome, ProviderName, Skip},
     health::Board,
     message::Clock,
     provider::{Capabilities, Provider, Submission},
@@ -57,6 +57,7 @@ impl Links {
 pub(super) struct Link {
     provider: Arc<dyn Provider>,
     admission: Admission,
+    when_busy: WhenBusy,
     /// Messages that were claimed for it and not offered yet.
     expected: Count,
     stack: Stack,
@@ -67,7 +68,15 @@ impl Link {
     fn new(provider: Arc<dyn Provider>, settings: config::Provider, board: Board, clock: Clock) -> Self {
         let gate = Gate::new(provider.name().clone(), settings.clone(), board, clock.clone());
         let admission = Admission::new(gate, &settings);
-        Self { stack: layers::stack(provider.clone()), admission, expected: Count::default(), provider, clock }
+        let when_busy = settings.when_busy;
+        Self {
+            stack: layers::stack(provider.clone()),
+            admission,
+            when_busy,
+            expected: Count::default(),
+            provider,
+            clock,
+        }
     }
 
     pub(super) fn name(&self) -> &ProviderName {
@@ -80,6 +89,10 @@ impl Link {
 
     pub(super) fn admission(&self) -> &Admission {
         &self.admission
+    }
+
+    pub(super) fn when_busy(&self) -> WhenBusy {
+        self.when_busy
     }
 
     pub(super) fn expected(&self) -> &Count {
@@ -101,17 +114,19 @@ impl Link {
         self.admission.gate().probe_room().and_then(|room| usize::try_from(room).ok())
     }
 
-    /// Asks the provider.
-    pub(super) async fn attempt(&self, permits: Permits, submission: Submission) -> Attempt {
+    /// Asks the provider, after those that were considered before it and passed over.
+    pub(super) async fn attempt(&self, permits: Permits, submission: Submission, skipped: Vec<Skip>) -> Attempt {
         let started_at = self.clock.now();
         let began = Instant::now();
-        let Ok(outcome): Result<Outcome, _> = self.stack.clone().oneshot(Call::new(permits, submission)).await;
+        let Ok(outcome): Result<Outcome, _> =
+            self.stack.clone().oneshot(Call::new(permits, submission, skipped.clone())).await;
         Attempt {
             provider: self.name().clone(),
             started_at,
             duration: began.elapsed(),
             recognises_key_for: self.capabilities().idempotency,
             outcome,
+            skipped,
         }
     }
 

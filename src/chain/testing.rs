@@ -179,7 +179,7 @@ impl Rig {
     pub(super) fn with_settings(mocks: impl IntoIterator<Item = (Mock, config::Provider)>) -> Self {
         let board = Board::default();
         let mocks: Vec<_> = mocks.into_iter().map(|(mock, settings)| (Arc::new(mock), settings)).collect();
-        let order: Vec<_> = mocks.iter().map(|(mock, _)| mock.name.clone()).collect();
+        let order: config::Chain = mocks.iter().map(|(mock, _)| mock.name.as_str()).collect();
         let links = Links::new(
             mocks.iter().map(|(mock, settings)| (mock.clone() as Arc<dyn Provider>, settings.clone())),
             &board,
@@ -252,6 +252,7 @@ pub(super) fn offer_of(message: Message) -> Offer {
         open: message.email.recipients().map(|(recipient, _)| recipient).collect(),
         message: Arc::new(message),
         ask_first: None,
+        ask_last: None,
         only_first: false,
         deadline: Instant::now() + Duration::from_secs(3600),
         journal: Arc::new(Notes::default()),

@@ -108,6 +108,7 @@ pub(super) fn for_people(response: &GetStatusResponse) -> String {
     fact("accepted", time(response.accepted_at.as_ref()));
     fact("next attempt", time(response.next_attempt_at.as_ref()));
     fact("finished", time(response.finished_at.as_ref()));
+    fact("chain", response.chain.clone());
     fact("rounds", response.rounds.to_string());
     fact("waiting for", response.waiting_for.clone());
     fact("correlation", response.correlation_id.clone());
@@ -127,7 +128,14 @@ pub(super) fn for_people(response: &GetStatusResponse) -> String {
     if !response.events.is_empty() {
         lines.push("  history".to_owned());
     }
-    lines.extend(response.events.iter().map(event_line));
+    for event in &response.events {
+        lines.push(event_line(event));
+        lines.extend(event.skipped.iter().map(skipped_line));
+    }
+    if !response.skipped.is_empty() {
+        lines.push("  passed over since".to_owned());
+    }
+    lines.extend(response.skipped.iter().map(skipped_line));
     lines.join("\n") + "\n"
 }
 
@@ -143,6 +151,15 @@ fn event_line(event: &v1::Event) -> String {
         event.detail
     );
     line.trim_end().to_owned()
+}
+
+/// A provider that was passed over before what stands above it.
+fn skipped_line(skipped: &v1::SkippedProvider) -> String {
+    let until = match time(skipped.until.as_ref()) {
+        until if until.is_empty() => until,
+        until => format!(" until {until}"),
+    };
+    format!("      not {}: {}{until}", skipped.provider, skipped.reason)
 }
 
 fn seconds(duration: &prost_types::Duration) -> f64 {
@@ -194,6 +211,7 @@ fn to_json(response: &GetStatusResponse) -> Value {
                 "code": event.code,
                 "detail": event.detail,
                 "provider_message_id": event.provider_message_id,
+                "skipped": event.skipped.iter().map(skipped_json).collect::<Vec<_>>(),
             })
         })
         .collect();
@@ -207,7 +225,14 @@ fn to_json(response: &GetStatusResponse) -> Value {
         "waiting_for": or_null(response.waiting_for.clone()),
         "correlation_id": or_null(response.correlation_id.clone()),
         "document_type": or_null(response.document_type.clone()),
+        "chain": response.chain,
         "recipients": recipients,
         "events": events,
+        "skipped": response.skipped.iter().map(skipped_json).collect::<Vec<_>>(),
     })
+}
+
+fn skipped_json(skipped: &v1::SkippedProvider) -> Value {
+    let until = Some(time(skipped.until.as_ref())).filter(|until| !until.is_empty());
+    json!({ "provider": skipped.provider, "reason": skipped.reason, "until": until })
 }

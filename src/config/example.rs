@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    HttpProvider, Provider, ProviderKind, Settings, SmtpProvider, load_in,
+    Chain, HttpProvider, Position, Provider, ProviderKind, Route, Settings, SmtpProvider, load_in,
     problem::Problems,
-    source::{self, Content, Table},
+    source::{self, Content, Raw, Table},
     summary::{Entry, entries},
 };
 
@@ -20,7 +20,10 @@ fn uncommented() -> String {
     let text = std::fs::read_to_string(EXAMPLE).unwrap();
     // A setting begins with its name at once; a list goes on with indented values and a bracket.
     let is_setting = |text: &str| {
-        text.starts_with(|first: char| first.is_ascii_lowercase()) || text.starts_with("    \"") || text == "]"
+        text.starts_with(|first: char| first.is_ascii_lowercase())
+            || text.starts_with("    \"")
+            || text == "]"
+            || text.starts_with("[[")
     };
     let line = |line: &str| match line.strip_prefix('#') {
         Some(setting) if is_setting(setting) => setting.to_owned(),
@@ -38,9 +41,17 @@ fn defaults() -> Settings {
             ("primary".to_owned(), Provider::new(ProviderKind::Http(http))),
             ("backup".to_owned(), Provider::new(ProviderKind::Smtp(smtp))),
         ]),
-        chains: BTreeMap::from([("default".to_owned(), vec!["primary".to_owned(), "backup".to_owned()])]),
+        chains: BTreeMap::from([("default".to_owned(), ["primary", "backup"].into_iter().collect())]),
         ..Settings::default()
     }
+}
+
+/// The same with the chain and the route that stand in it for an example.
+fn with_examples() -> Settings {
+    let mut settings = defaults();
+    settings.chains.insert("bulk".to_owned(), Chain::new(vec![Position::new([("primary", 3), ("backup", 1)])]));
+    settings.routes.push(Route { priorities: vec!["BULK".to_owned()], chain: "bulk".to_owned(), ..Route::default() });
+    settings
 }
 
 /// The names in a tree of the file.
@@ -49,6 +60,12 @@ fn names(table: &Table, above: &str, found: &mut BTreeSet<String>) {
         let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
         match &node.content {
             Content::Table(inner) => names(inner, &path, found),
+            Content::Value(Raw::List(items)) if above.is_empty() => {
+                for (nth, item) in items.iter().enumerate() {
+                    let Raw::Table(inner) = item else { panic!("{path}: not a list of tables") };
+                    names(inner, &format!("{path}[{nth}]"), found);
+                }
+            }
             Content::Value(_) => {
                 found.insert(path);
             }
@@ -78,9 +95,11 @@ fn the_example_has_every_setting_and_no_other() {
     let is_shared = |entry: &Entry| {
         entry.table == "providers.backup.breaker"
             || entry.table == "providers.backup"
-                && ["concurrency", "rate_per_second", "throttle_rest", "account_rest"].contains(&entry.key.as_str())
+                && ["concurrency", "rate_per_second", "throttle_rest", "account_rest", "when_busy"]
+                    .contains(&entry.key.as_str())
     };
-    let expected: BTreeSet<String> = entries(defaults()).iter().filter(|entry| !is_shared(entry)).map(path).collect();
+    let expected: BTreeSet<String> =
+        entries(with_examples()).iter().filter(|entry| !is_shared(entry)).map(path).collect();
     assert_eq!(found, expected);
 }
 
@@ -90,7 +109,7 @@ fn the_example_shows_every_default_as_it_is() {
     let shown = super::Reader::read(read(&uncommented()), Settings::default(), &mut problems);
     let shown: BTreeMap<String, Option<String>> =
         entries(shown).into_iter().map(|entry| (path(&entry), entry.value)).collect();
-    for entry in entries(defaults()).iter().filter(|entry| entry.value.is_some()) {
+    for entry in entries(with_examples()).iter().filter(|entry| entry.value.is_some()) {
         assert_eq!(shown[&path(entry)], entry.value, "{}", path(entry));
     }
     // Nothing is wrong in it but what the reader is meant to choose from: a secret as value and as file.
@@ -118,7 +137,7 @@ fn every_setting_of_the_example_is_explained() {
         match line {
             "" => explained = false,
             _ if line.starts_with("# ") => explained = true,
-            _ if is_setting && !["kind", "default"].iter().any(|word| line.starts_with(word)) => {
+            _ if is_setting && !["kind", "default", "bulk"].iter().any(|word| line.starts_with(word)) => {
                 assert!(explained, "{line}");
             }
             _ => {}

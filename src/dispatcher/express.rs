@@ -62,6 +62,7 @@ impl Gatekeeper {
         }
         let chain = self.chains.get(&new.chain)?;
         let Readiness::Ready { provider, places: 1.., .. } = chain.readiness() else { return None };
+        let provider = chain.first_for(new.message.id).unwrap_or(provider);
         if !self.book.lock().is_empty(lane, new.send_at) {
             return None;
         }

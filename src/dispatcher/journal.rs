@@ -115,6 +115,7 @@ impl UnderWay {
             started_at: self.started_at,
             duration: (now - self.started_at).try_into().unwrap_or_default(),
             outcome: Outcome::uniform(&self.offered, &verdict, Health::Neutral),
+            skipped: Vec::new(),
         }
     }
 }

@@ -35,7 +35,7 @@ async fn what_is_to_be_sent_later_is_not_sent_before() {
     app.wait_for(&now, Status::SuccessSent).await;
     let waiting = app.status(&later).await;
     assert_eq!((waiting.status(), waiting.events.len()), (Status::NotYetSent, 0));
-    assert!(waiting.waiting_for.starts_with("round 1 at "), "{}", waiting.waiting_for);
+    assert!(waiting.waiting_for.starts_with("its scheduled time, "), "{}", waiting.waiting_for);
 
     app.wait_for(&later, Status::SuccessSent).await;
     let arrived = gateway.inbox().by_recipient("later@example.net")[0].received_at;

@@ -21,7 +21,7 @@ use self::{
 };
 use super::{admission::Permits, gate, rate_limit as rate};
 use crate::{
-    delivery::Outcome,
+    delivery::{Outcome, Skip},
     provider::{Provider, Submission},
 };
 
@@ -31,8 +31,15 @@ pub(super) struct Permitted<P, C> {
     call: C,
 }
 
+/// A call with the providers that were considered before this one and passed over.
+pub(super) struct Considered<C> {
+    skipped: Vec<Skip>,
+    call: C,
+}
+
 /// A call as the outermost layer takes it.
-pub(super) type Call = Permitted<gate::Permit, Permitted<rate::Permit, Permitted<OwnedSemaphorePermit, Submission>>>;
+pub(super) type Call =
+    Considered<Permitted<gate::Permit, Permitted<rate::Permit, Permitted<OwnedSemaphorePermit, Submission>>>>;
 
 /// An adapter with its layers. It has no error: whatever happens is an outcome.
 pub(super) type Stack = BoxCloneSyncService<Call, Outcome, Infallible>;
@@ -43,10 +50,10 @@ type Answer = BoxFuture<'static, Result<Outcome, Infallible>>;
 
 impl Call {
     /// The call that was admitted.
-    pub(super) fn new(permits: Permits, submission: Submission) -> Self {
+    pub(super) fn new(permits: Permits, submission: Submission, skipped: Vec<Skip>) -> Self {
         let call = Permitted { permit: permits.slot, call: submission };
         let call = Permitted { permit: permits.rate, call };
-        Permitted { permit: permits.gate, call }
+        Considered { skipped, call: Permitted { permit: permits.gate, call } }
     }
 }
 
