@@ -259,9 +259,9 @@ fn each_mistake_in_chains_and_routes_has_its_line() {
             vec![r#"routes[0].clients = "shop": expected a list of texts, such as ["a", "b"] (line 3)"#],
         ),
         (
-            route("chain = \"default\"\nsender_domains = [\"@shop.example\"]"),
+            route("chain = \"default\"\nsender_domains = [\"shop example\"]"),
             vec![
-                r#"routes[0].sender_domains = "@shop.example": expected a domain such as "example.com", or "*.example.com" for all below it; in ASCII (xn--…) (line 3)"#,
+                r#"routes[0].sender_domains = "shop example": expected a domain such as "example.com", or "*.example.com" for all below it; in ASCII (xn--…) (line 3)"#,
             ],
         ),
         (
