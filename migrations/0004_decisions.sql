@@ -4,7 +4,8 @@
 -- Why: whoever looks at a message has to learn why it went where it went, and why it waits or waits for a person.
 --
 -- Safe while an older version runs: it leaves both columns as they are. What it writes is without a record, and a record
--- of before may stay in a row that it settles until a newer version settles it.
+-- of before may stay in a row that it settles until a newer version settles it. The columns are added in a moment, but not
+-- before whoever reads history in a long transaction has ended, and meanwhile others wait behind it.
 
 -- For an attempt: those considered since the attempt before it, in the same round. For what ended a message instead of an
 -- attempt: those considered since the last.

@@ -5,6 +5,7 @@ mod checks;
 mod claim;
 mod company;
 mod days;
+mod decisions;
 mod intake;
 mod lease;
 mod load;

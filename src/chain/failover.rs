@@ -170,8 +170,9 @@ impl Pass {
 
     /// Asks a provider that has admitted the message.
     async fn ask(&mut self, link: &Link, permits: Permits) -> Step {
-        let open = self.open();
-        let Proceed::Go = self.offer.journal.before_attempt(&self.round.attempts, &open, link.name()).await else {
+        let (open, skipped) = (self.open(), self.round.skipped_since_last_attempt().to_vec());
+        let finished = &self.round.attempts;
+        let Proceed::Go = self.offer.journal.before_attempt(finished, &open, link.name(), &skipped).await else {
             // It would have been asked: without it on record the round would look as if nobody could carry the message.
             self.skip(link.name(), "the round was ended", Some(link.time_of(Instant::now())));
             return Step::End;
@@ -182,7 +183,6 @@ impl Pass {
             deadline: self.offer.deadline,
             traceparent: String::new(),
         };
-        let skipped = self.round.skipped_since_last_attempt().to_vec();
         let attempt = link.attempt(permits, submission, skipped).await;
         self.take_in(attempt)
     }

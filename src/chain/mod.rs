@@ -31,7 +31,7 @@ pub use room::{Counted, Readiness};
 use self::{line::Place, link::Link};
 use crate::{
     config,
-    delivery::{Attempt, ProviderName},
+    delivery::{Attempt, ProviderName, Skip},
     message::{Email, Message, MessageId, RecipientIndex},
 };
 
@@ -153,12 +153,13 @@ pub struct Offer {
 pub trait Journal: Send + Sync {
     /// Called before each provider is asked, with the attempts finished in this round so far and the recipients still
     /// open: also those that this provider is not offered, since another deferred them or may have them. When it
-    /// answers [`Proceed::Stop`] the round ends without asking.
+    /// answers [`Proceed::Stop`] the round ends without asking. `skipped` were passed over since the last attempt.
     fn before_attempt<'a>(
         &'a self,
         finished: &'a [Attempt],
         open: &'a [RecipientIndex],
         next: &'a ProviderName,
+        skipped: &'a [Skip],
     ) -> BoxFuture<'a, Proceed>;
 
     /// Called when the provider has answered, with the attempts finished in this round.

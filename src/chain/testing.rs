@@ -17,7 +17,7 @@ use tower::ServiceExt;
 use super::{Chain, Journal, Links, Offer, Proceed, Readiness};
 use crate::{
     config,
-    delivery::{Attempt, Class, Health, Outcome, ProviderName, Round, Scope, Verdict},
+    delivery::{Attempt, Class, Health, Outcome, ProviderName, Round, Scope, Skip, Verdict},
     health::Board,
     message::{
         Attachment, ClientId, Clock, Email, EmailAddress, Mailbox, Message, MessageId, Priority, RecipientIndex,
@@ -228,6 +228,7 @@ impl Journal for Notes {
         finished: &'a [Attempt],
         open: &'a [RecipientIndex],
         next: &'a ProviderName,
+        _: &'a [Skip],
     ) -> BoxFuture<'a, Proceed> {
         let finished: Vec<_> = finished.iter().map(|attempt| attempt.provider.as_str()).collect();
         let open: Vec<_> = open.iter().map(|recipient| recipient.0.to_string()).collect();

@@ -236,3 +236,34 @@ fn skipped_json(skipped: &v1::SkippedProvider) -> Value {
     let until = Some(time(skipped.until.as_ref())).filter(|until| !until.is_empty());
     json!({ "provider": skipped.provider, "reason": skipped.reason, "until": until })
 }
+
+#[cfg(test)]
+mod tests {
+    use prost_types::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn who_was_passed_over_stands_below_what_it_was_passed_over_for() {
+        let skipped = |provider: &str, until: Option<i64>| v1::SkippedProvider {
+            provider: provider.into(),
+            reason: "why".into(),
+            until: until.map(|seconds| Timestamp { seconds, nanos: 0 }),
+        };
+        let event =
+            v1::Event { provider: "second".into(), skipped: vec![skipped("first", Some(0))], ..Default::default() };
+        let response = GetStatusResponse {
+            chain: "bulk".into(),
+            events: vec![event],
+            skipped: vec![skipped("third", None)],
+            ..Default::default()
+        };
+        let shown = for_people(&response);
+        let tail = "\n      not first: why until 1970-01-01T00:00:00Z\n  passed over since\n      not third: why\n";
+        assert!(shown.ends_with(tail), "{shown}");
+        assert!(shown.contains("  chain         bulk\n"), "{shown}");
+        let told = to_json(&response);
+        assert_eq!(told["skipped"], json!([{ "provider": "third", "reason": "why", "until": null }]));
+        assert_eq!(told["events"][0]["skipped"][0]["until"], "1970-01-01T00:00:00Z");
+    }
+}

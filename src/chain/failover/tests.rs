@@ -310,6 +310,24 @@ async fn a_round_that_could_ask_nobody_says_why_and_until_when() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_provider_is_left_alone_for_as_long_as_its_own_settings_say() {
+    let mut patient = settings();
+    patient.breaker.open_for = Duration::from_secs(30);
+    let rig = Rig::with_settings([(Mock::new("a"), patient), (Mock::new("b"), settings())]);
+    for name in ["a", "b"] {
+        rig.mock(name).will(vec![down(); 4]);
+    }
+    for _ in 0..4 {
+        rig.send(offer(1)).await;
+    }
+    assert_eq!(first_ready(&rig.chain), None);
+    advance(Duration::from_secs(10)).await;
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("b")));
+    advance(Duration::from_secs(20)).await;
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_time_to_come_back_counts_what_the_round_itself_learnt() {
     let rig = rig(["a", "b"]);
     rig.mock("a").will([answer(Class::Throttled, Health::Resting { retry_after: None })]);
