@@ -101,3 +101,19 @@ async fn what_becomes_impossible_later_ends_with_a_person_and_the_reason() {
     assert_eq!(gateway.inbox().count(), 0);
     after.finish().await;
 }
+
+#[tokio::test]
+async fn a_process_that_only_answers_calls_refuses_what_it_knows_that_nobody_can_carry() {
+    let gateway = gateway("gateway").await;
+    let known = Setup::new().http("gateway", &gateway.url()).set("providers.gateway.max_bytes", 2_000);
+    let app = TestApp::start(&known.set("process.roles", vec!["api"])).await;
+    assert_eq!(app.try_send(large("ada@example.net")).await.unwrap_err().code(), Code::InvalidArgument);
+    app.send(email_to("ada@example.net")).await;
+    app.finish().await;
+
+    // Without providers in its settings it knows nothing of them.
+    let app = TestApp::start(&Setup::new().set("process.roles", vec!["api"])).await;
+    let id = app.send(large("ada@example.net")).await;
+    assert_eq!(app.status(&id).await.waiting_for, "a free dispatcher");
+    app.finish().await;
+}
