@@ -13,7 +13,8 @@ async fn service() -> (HttpSink, Program) {
     let gateway = HttpSink::start(HttpOptions::default()).await.expect("the gateway starts");
     let settings = format!(
         "[retry]\npause = \"100ms\"\njitter = 0\nmax_rounds = 1000\n\
-         [providers.gateway]\nkind = \"http\"\nurl = {:?}\nbreaker.min_calls = 10000\n[chains]\ndefault = [\"gateway\"]\n",
+         [providers.gateway]\nkind = \"http\"\nurl = {:?}\nbreaker.min_calls = 10000\n\
+         breaker.consecutive_failures = 10000\n[chains]\ndefault = [\"gateway\"]\n",
         gateway.url()
     );
     (gateway, Program::serve(&settings).await)

@@ -110,6 +110,7 @@ impl Draft {
                 .key
                 .as_ref()
                 .map(|(key, request)| IdempotencyKey { key: key.clone(), fingerprint: request.as_bytes().to_vec() }),
+            scheduled_for: (!self.wait.is_zero()).then(|| accepted_at + self.wait),
             send_at: accepted_at + self.wait,
             expire_at: self.expire_in.map(|wait| accepted_at + wait),
             give_up_at: accepted_at + 3 * DAY,

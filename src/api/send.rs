@@ -126,6 +126,7 @@ impl EmailApi {
             message: Arc::new(message),
             chain,
             idempotency,
+            scheduled_for: order.send_at,
             send_at,
             expire_at: order.expire_at,
             give_up_at: send_at.saturating_add(longest_wait),

@@ -123,6 +123,7 @@ pub(super) fn new_message(number: u64, accepted_at: OffsetDateTime) -> NewMessag
         message: Arc::new(message(number, accepted_at)),
         chain: DEFAULT_CHAIN.to_owned(),
         idempotency: None,
+        scheduled_for: None,
         send_at: accepted_at,
         expire_at: None,
         give_up_at: accepted_at + time::Duration::days(3),

@@ -3,7 +3,8 @@
 //! Owns no lock, no clock and no call: time is an argument, and what a call told is brought back by whoever made it.
 //!
 //! ```text
-//!            ratio of failures over the window reached
+//!       ratio of failures over the window reached, or
+//!            too many failures one after another
 //!   closed ────────────────────────────────────────────▶ open ◀──────┐
 //!      ▲                                                   │          │ a probe failed:
 //!      │ as many probes succeeded as are allowed           │ its time │ twice as long
@@ -30,9 +31,18 @@ pub(super) struct Breaker {
 
 #[derive(Debug)]
 enum State {
-    Closed { window: Window },
-    Open { until: Instant },
-    HalfOpen { under_way: u32, succeeded: u32 },
+    Closed {
+        window: Window,
+        /// How many calls have failed since the last that succeeded.
+        in_a_row: u32,
+    },
+    Open {
+        until: Instant,
+    },
+    HalfOpen {
+        under_way: u32,
+        succeeded: u32,
+    },
 }
 
 /// The state under which a call was admitted. What it tells counts only as long as that state lasts: a success from
@@ -66,8 +76,8 @@ pub(super) enum Ending {
 impl Breaker {
     /// A closed breaker.
     pub(super) fn new(settings: config::Breaker, now: Instant) -> Self {
-        let window = Window::new(settings.window, now);
-        Self { settings, state: State::Closed { window }, epoch: Epoch(0), reopened: 0 }
+        let state = closed(&settings, now);
+        Self { settings, state, epoch: Epoch(0), reopened: 0 }
     }
 
     /// Its state. One whose time has passed is half-open, whether or not somebody has called since.
@@ -116,14 +126,22 @@ impl Breaker {
         }
         let probes = self.probes();
         match &mut self.state {
-            State::Closed { window } if ending != Ending::Neutral => {
-                window.record(matches!(ending, Ending::Failure { .. }), now);
-                if let Ending::Failure { retry_after } = ending
-                    && is_too_much(window.totals(now), &self.settings)
-                {
-                    self.open(retry_after, now);
+            State::Closed { window, in_a_row } => match ending {
+                Ending::Neutral => {}
+                Ending::Success => {
+                    window.record(false, now);
+                    *in_a_row = 0;
                 }
-            }
+                Ending::Failure { retry_after } => {
+                    window.record(true, now);
+                    *in_a_row = in_a_row.saturating_add(1);
+                    if *in_a_row >= self.settings.consecutive_failures
+                        || is_too_much(window.totals(now), &self.settings)
+                    {
+                        self.open(retry_after, now);
+                    }
+                }
+            },
             State::HalfOpen { under_way, succeeded } => {
                 *under_way = under_way.saturating_sub(1);
                 match ending {
@@ -140,7 +158,7 @@ impl Breaker {
                     }
                 }
             }
-            State::Closed { .. } | State::Open { .. } => {}
+            State::Open { .. } => {}
         }
     }
 
@@ -153,7 +171,7 @@ impl Breaker {
 
     fn close(&mut self, now: Instant) {
         self.reopened = 0;
-        self.enter(State::Closed { window: Window::new(self.settings.window, now) });
+        self.enter(closed(&self.settings, now));
     }
 
     fn enter(&mut self, state: State) {
@@ -170,6 +188,10 @@ impl Breaker {
     fn probes(&self) -> u32 {
         self.settings.probes.max(1)
     }
+}
+
+fn closed(settings: &config::Breaker, now: Instant) -> State {
+    State::Closed { window: Window::new(settings.window, now), in_a_row: 0 }
 }
 
 fn is_too_much((calls, failures): (u32, u32), settings: &config::Breaker) -> bool {

@@ -156,6 +156,7 @@ pub(super) fn breaker_settings() -> config::Breaker {
         failure_ratio: 0.5,
         window: Duration::from_secs(30),
         min_calls: 4,
+        consecutive_failures: 100,
         slow_call: Duration::from_secs(20),
         open_for: Duration::from_secs(10),
         open_longest: Duration::from_secs(60),

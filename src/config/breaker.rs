@@ -17,6 +17,9 @@ pub struct Breaker {
     /// The least number of calls in the window before it can open, 5 by default. More: a few failures at a quiet time
     /// do not open it, and it opens later.
     pub min_calls: u32,
+    /// How many calls must fail one after another for it to open whatever the ratio, 5 by default: a provider that falls
+    /// silent is left at once, however well it did before. More: it opens later under load.
+    pub consecutive_failures: u32,
     /// A call that took longer counts as a failure; 20 s by default.
     pub slow_call: Duration,
     /// How long it stays open the first time, 5 s by default; doubled each time a probe fails.
@@ -33,6 +36,7 @@ impl Default for Breaker {
             failure_ratio: 0.5,
             window: Duration::from_secs(30),
             min_calls: 5,
+            consecutive_failures: 5,
             slow_call: Duration::from_secs(20),
             open_for: Duration::from_secs(5),
             open_longest: Duration::from_secs(300),
@@ -49,6 +53,7 @@ impl Section for Breaker {
             failure_ratio: v.within("failure_ratio", self.failure_ratio, 0.01..=1.0),
             window: v.within("window", self.window, ms(100)..=hour),
             min_calls: v.within("min_calls", self.min_calls, 1..=10_000),
+            consecutive_failures: v.within("consecutive_failures", self.consecutive_failures, 1..=10_000),
             slow_call: v.within("slow_call", self.slow_call, ms(1)..=hour),
             open_for: v.within("open_for", self.open_for, ms(10)..=day),
             open_longest: v.within("open_longest", self.open_longest, ms(10)..=7 * day),

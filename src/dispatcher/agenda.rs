@@ -72,6 +72,11 @@ impl Agenda {
         self.look_at = self.look_at.min(self.may_look_at);
     }
 
+    /// There is a reason to look, but not yet.
+    pub(super) fn look_within(&mut self, pause: Duration) {
+        self.look_at = self.look_at.min(Instant::now() + pause);
+    }
+
     /// There is more than a reason.
     pub(super) fn look_now(&mut self) {
         self.look_at = Instant::now();

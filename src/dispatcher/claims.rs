@@ -2,10 +2,12 @@
 //!
 //! Owns the order of its steps. Whose turn it is stands in the lane book, when it looks for itself in the agenda.
 
+mod pauses;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use time::OffsetDateTime;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -19,15 +21,11 @@ use super::{
 };
 use crate::outbox::{ClaimRequest, Claims as Claimed, News, OutboxError};
 
-/// While there is more to do than places, a claim waits this long for a quarter of its size to be free: one for each
-/// message that ends would cost a statement each.
-const LINGER: Duration = Duration::from_millis(5);
-
 /// The shortest time from a claim that found nothing to one that only the time gave a reason for.
 const SETTLING: Duration = Duration::from_millis(5);
 
-/// How often a chain is asked whether it rests no longer, at least.
-const REST_CHECK: Duration = Duration::from_secs(1);
+/// By when a statement has ended whose connection was lost, as a rule: what it held is free again or taken.
+const FIRST_TRY_ENDS: Duration = Duration::from_secs(1);
 
 /// By how much the clock may seem wrong before it is measured anew.
 const CLOCK_TOLERANCE: Duration = Duration::from_millis(500);
@@ -226,6 +224,9 @@ impl<'a> Claims<'a> {
         self.check_clock(claims.at, began.elapsed()).await;
         self.book.lock().note(&deal, &claims);
         self.has_backlog = claims.has_rest();
+        if claims.made_again {
+            self.agenda.look_within(FIRST_TRY_ENDS);
+        }
         let found = claims.lanes.iter().any(|lane| lane.found > 0);
         match found {
             true => self.agenda.found_something(),
@@ -233,22 +234,6 @@ impl<'a> Claims<'a> {
         }
         self.spawn(claims, places);
         Ok(found)
-    }
-
-    /// While there is a backlog, waits a moment for more places.
-    async fn linger(&self, mut rooms: Rooms) -> Rooms {
-        if !self.has_backlog {
-            return rooms;
-        }
-        let until = Instant::now() + LINGER;
-        loop {
-            let free = self.places.free().min(rooms.places());
-            let wanted = self.dispatcher.settings.claim_size.min(rooms.most) / 4;
-            if free == 0 || free >= wanted || timeout_at(until, self.places.freed()).await.is_err() {
-                return rooms;
-            }
-            rooms = self.rooms();
-        }
     }
 
     fn request(&self, deal: &Deal) -> ClaimRequest {
@@ -282,39 +267,6 @@ impl<'a> Claims<'a> {
             self.book.lock().note_next_due(&unknown, answer);
         }
         Ok(())
-    }
-
-    /// When there is something to do, though nobody tells.
-    fn next_turn_at(&self, rooms: &Rooms) -> Instant {
-        let now = Instant::now();
-        let mut next = self.agenda.look_at;
-        if !self.dispatcher.wake.is_listening() {
-            next = next.min(self.agenda.poll_at);
-        }
-        if let Some(until) = rooms.resting_until {
-            next = next.min(until.clamp(now + LINGER, now + REST_CHECK)).min(self.agenda.sweep_at.max(now + LINGER));
-        }
-        if let Some(due_at) = self.book.lock().next_due(self.now()) {
-            // A little later, since the clocks agree no better.
-            let in_time = Duration::try_from(due_at - self.now()).unwrap_or_default() + Duration::from_millis(1);
-            next = next.min((now + in_time).max(self.quiet_until));
-        }
-        next
-    }
-
-    /// Waits until then, or until there is news, or a place for what waits.
-    async fn rest(&self, until: Instant, stop: &CancellationToken) {
-        let waits_for_place = self.book.lock().is_waiting(&self.rooms().open, self.now());
-        // What seemed to be due and was not is looked at again in a moment.
-        let was_not_there = waits_for_place && self.quiet_until > Instant::now();
-        let until = if was_not_there { until.min(self.quiet_until) } else { until };
-        tokio::select! {
-            () = self.dispatcher.wake.rung() => {}
-            () = self.places.freed(), if waits_for_place => {}
-            () = self.outage.noted() => {}
-            () = sleep_until(until) => {}
-            () = stop.cancelled() => {}
-        }
     }
 
     /// Tells once when the database goes, and once when it is back.

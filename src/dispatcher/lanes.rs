@@ -98,6 +98,7 @@ impl LaneBook {
         let Some(entry) = self.lanes.get_mut(&lane) else { return false };
         if due_at <= now {
             entry.marked = true;
+            entry.told_at.get_or_insert(now);
             // It may have been committed long after it was due.
             entry.position = entry.position.map(|position| position.min(due_at));
             return true;
@@ -110,9 +111,14 @@ impl LaneBook {
         true
     }
 
-    /// Whether nothing waits in that lane, so that what comes now overtakes nobody. Nothing is empty that is not known.
-    pub(super) fn is_empty(&self, lane: LaneId, now: OffsetDateTime) -> bool {
-        self.lanes.get(&lane).is_some_and(|entry| !entry.lane.paused && !entry.is_waiting(now))
+    /// Whether what comes to that lane now overtakes nobody who has been known to wait for so long. Nothing is let in
+    /// where it is not known who waits.
+    pub(super) fn lets_in(&self, lane: LaneId, now: OffsetDateTime, overtakes_at_most: Duration) -> bool {
+        let is_open = |entry: &Entry| {
+            let since = entry.waits_since(now);
+            !entry.lane.paused && !entry.has_rest && since.is_none_or(|since| now - since < overtakes_at_most)
+        };
+        self.lanes.get(&lane).is_some_and(is_open)
     }
 
     /// Something may be due in any lane.
@@ -241,6 +247,7 @@ impl LaneBook {
             match found.rest {
                 Rest::From(position) => {
                     entry.marked = true;
+                    entry.has_rest = true;
                     entry.position = Some(position);
                 }
                 Rest::Nothing => entry.note_nothing_left(claims.at, terms.looks_back),

@@ -53,6 +53,13 @@ impl Email {
         self.to.len() + self.cc.len() + self.bcc.len()
     }
 
+    /// How many bytes its bodies and attachments have: nearly all it takes in memory.
+    pub fn content_bytes(&self) -> u64 {
+        let texts = [&self.text, &self.html].into_iter().flatten().map(String::len);
+        let attachments = self.attachments.iter().map(|attachment| attachment.content.len());
+        texts.chain(attachments).map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX)).fold(0, u64::saturating_add)
+    }
+
     /// The recipient of that index.
     pub fn recipient(&self, index: RecipientIndex) -> Option<&Mailbox> {
         self.to.iter().chain(&self.cc).chain(&self.bcc).nth(usize::from(index.0))

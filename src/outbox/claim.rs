@@ -46,7 +46,7 @@ impl Outbox {
     pub async fn claim(&self, request: &ClaimRequest) -> Result<Claims, OutboxError> {
         // Chosen here and not in the statement: made again, it hands out the same leases.
         let tokens: Vec<i64> = (0..request.limit).map(|_| rand::random()).collect();
-        let rows = self.look_at_lanes(request, &tokens).await?;
+        let (rows, made_again) = self.look_at_lanes(request, &tokens).await?;
         let Some(at) = rows.first().map(|row| row.now) else {
             return Err(unreadable("a claim without an answer"));
         };
@@ -64,18 +64,21 @@ impl Outbox {
                 Err(error) => tracing::warn!(%error, "what is out of order could not be dealt with; it is tried again"),
             }
         }
-        Ok(Claims { messages, lanes, at })
+        Ok(Claims { messages, lanes, at, made_again })
     }
 
-    async fn look_at_lanes(&self, request: &ClaimRequest, tokens: &[i64]) -> Result<Vec<Row>, OutboxError> {
+    /// The rows that were met, and whether that took more than one try.
+    async fn look_at_lanes(&self, request: &ClaimRequest, tokens: &[i64]) -> Result<(Vec<Row>, bool), OutboxError> {
         let ids: Vec<i32> = request.lanes.iter().map(|asked| asked.lane.as_i32()).collect();
         let since: Vec<OffsetDateTime> = request.lanes.iter().map(LaneClaim::begins).collect();
         let limits: Vec<i32> =
             request.lanes.iter().map(|asked| i32::try_from(asked.limit).unwrap_or(i32::MAX)).collect();
         let providers: Vec<&str> = request.lanes.iter().map(|asked| asked.provider.as_str()).collect();
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-        self.hot
-            .repeat(|| async {
+        let mut tries = 0;
+        let run = || {
+            tries += 1;
+            async {
                 sqlx::query_file_as!(
                     Row,
                     "src/outbox/claim.sql",
@@ -90,8 +93,10 @@ impl Outbox {
                 )
                 .fetch_all(&self.hot)
                 .await
-            })
-            .await
+            }
+        };
+        let rows = self.hot.repeat(run).await?;
+        Ok((rows, tries > 1))
     }
 
     /// Reads what was claimed. The claim is committed by now, so a row that cannot be read must not take the others with

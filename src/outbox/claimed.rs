@@ -53,6 +53,9 @@ pub struct Claims {
     pub lanes: Vec<LaneFound>,
     /// The database's time. Nothing that is due later was looked at.
     pub at: OffsetDateTime,
+    /// Whether the statement was made again because its connection was lost: what the first try still held was passed
+    /// over.
+    pub made_again: bool,
 }
 
 impl Claims {

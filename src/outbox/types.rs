@@ -20,6 +20,8 @@ pub struct NewMessage {
     pub chain: String,
     /// The caller's key, if there is one.
     pub idempotency: Option<IdempotencyKey>,
+    /// When it is to be sent at the earliest, where the caller asked for a time.
+    pub scheduled_for: Option<OffsetDateTime>,
     /// When it is first due.
     pub send_at: OffsetDateTime,
     /// When it expires.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use time::OffsetDateTime;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use super::LaneId;
 use crate::message::Clock;
@@ -28,7 +28,7 @@ pub struct Wake {
 #[derive(Debug, Default)]
 struct Shared {
     clock: Clock,
-    news: Mutex<News>,
+    news: Mutex<Untaken>,
     rung: Notify,
     for_others: Mutex<ForOthers>,
     told_others: Notify,
@@ -46,6 +46,14 @@ pub struct News {
     pub later: BTreeSet<(OffsetDateTime, LaneId)>,
     /// Whether something changed that has to be looked up.
     pub look_anew: bool,
+}
+
+/// News that nobody has taken yet.
+#[derive(Debug, Default)]
+struct Untaken {
+    news: News,
+    /// Since when something that is due now is among them.
+    since: Option<Instant>,
 }
 
 /// What others are to be told.
@@ -90,8 +98,10 @@ impl Wake {
         let now = self.shared.clock.now();
         // Without a time of its own it is due from now on.
         let due_at = if due_at == OffsetDateTime::UNIX_EPOCH { now } else { due_at };
-        let mut news = self.news();
+        let mut untaken = self.news();
+        let Untaken { news, since } = &mut *untaken;
         if due_at <= now {
+            since.get_or_insert_with(Instant::now);
             let earliest = news.now.entry(lane).or_insert(due_at);
             *earliest = due_at.min(*earliest);
         } else {
@@ -101,7 +111,7 @@ impl Wake {
                 news.look_anew = true;
             }
         }
-        drop(news);
+        drop(untaken);
         self.shared.rung.notify_one();
     }
 
@@ -114,7 +124,7 @@ impl Wake {
 
     /// This process's dispatcher looks anew.
     pub fn look_anew(&self) {
-        self.news().look_anew = true;
+        self.news().news.look_anew = true;
         self.shared.rung.notify_one();
     }
 
@@ -123,14 +133,14 @@ impl Wake {
         self.shared.rung.notified().await;
     }
 
-    /// Whether something due in that lane was told of since the last call of [`Wake::take`].
-    pub fn is_told_of(&self, lane: LaneId) -> bool {
-        self.news().now.contains_key(&lane)
+    /// Since when something due now has been told of that nobody has taken notice of.
+    pub fn untaken_since(&self) -> Option<Instant> {
+        self.news().since
     }
 
     /// What was told since the last call.
     pub fn take(&self) -> News {
-        std::mem::take(&mut *self.news())
+        std::mem::take(&mut *self.news()).news
     }
 
     /// Whether this process hears what others accept. If not its dispatcher has to look now and then.
@@ -168,7 +178,7 @@ impl Wake {
         std::mem::take(&mut *self.for_others())
     }
 
-    fn news(&self) -> MutexGuard<'_, News> {
+    fn news(&self) -> MutexGuard<'_, Untaken> {
         self.shared.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

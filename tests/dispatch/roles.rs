@@ -22,8 +22,8 @@ fn setup(roles: &[&str]) -> Setup {
 #[tokio::test]
 async fn one_process_accepts_another_sends_and_a_third_maintains() {
     let (database, gateway) = (Database::new().await, gateway().await);
-    // Only who sends has to know of providers.
-    let sending = setup(&["dispatch"]).http("gateway", &gateway.url());
+    // Only who sends has to know of providers. It does not look for itself, so it has to be told.
+    let sending = setup(&["dispatch"]).http("gateway", &gateway.url()).set("dispatch.poll_longest", "10m");
     let (api, maintain) = (setup(&["api"]), setup(&["maintain"]).set("retention.days_ahead", 9));
     let (api, dispatch, maintain) = tokio::join!(
         Process::start(&database, &api),

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use super::gateway;
 use crate::support::{
     app::TestApp,
-    caller::{at, email_to, history},
+    caller::{at, email_to, history, until},
     setup::Setup,
 };
 
@@ -97,5 +97,19 @@ async fn what_waits_for_its_turn_at_a_provider_expires_there() {
     assert_eq!(history(&expired), ["EXPIRED"]);
     app.wait_for(&slow, Status::SuccessSent).await;
     assert_eq!(gateway.inbox().by_recipient("behind@example.net").len(), 0);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_waits_expires_though_every_place_is_taken() {
+    let gateway = gateway("gateway").await;
+    gateway.set_fault(Fault::Silent).unwrap();
+    let setup = Setup::new().http("gateway", &gateway.url()).set("dispatch.concurrency", 1);
+    let app = TestApp::start(&setup.set("dispatch.drain_limit", "0ms")).await;
+    let stuck = app.send(email_to("stuck@example.net")).await;
+    until("the only place is taken", || async { gateway.connections() == 1 }).await;
+    let waiting = app.send(expiring("waiting@example.net", 300)).await;
+    app.wait_for(&waiting, Status::Expired).await;
+    assert_eq!(app.status(&stuck).await.status(), Status::InProcess);
     app.finish().await;
 }

@@ -111,6 +111,7 @@ fn new_message(setup: &Setup, chain: &str, accepted_at: OffsetDateTime) -> NewMe
         message: Arc::new(message),
         chain: chain.into(),
         idempotency: None,
+        scheduled_for: None,
         send_at: accepted_at,
         expire_at: setup.expire_at.map(|at| accepted_at + STEP * u32::from(at)),
         give_up_at: accepted_at + STEP * u32::from(setup.give_up_at),

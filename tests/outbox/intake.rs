@@ -229,6 +229,21 @@ async fn a_message_that_a_wrong_clock_dated_gets_the_databases_time() {
 }
 
 #[tokio::test]
+async fn what_is_scheduled_stays_so_though_by_a_wrong_clock_it_was_due() {
+    let db = Database::new().await;
+    let mut express = Express::new(&db, 1);
+    let asked_for = db.outbox.clock().now() + time::Duration::hours(1);
+    db.outbox.clock().correct(time::Duration::hours(30));
+    let draft = Draft::default().new_message(&db.outbox);
+    let new = NewMessage { scheduled_for: Some(asked_for), ..draft };
+    let receipt = express.intake.accept(new).await.unwrap();
+    let status = db.outbox.status(&[receipt.id], None).await.unwrap().remove(0);
+    assert_eq!(status.status, Status::NotYetSent, "nobody has claimed it");
+    assert!((status.due_at.unwrap() - asked_for).abs() < time::Duration::seconds(1), "{status:?}");
+    assert!(express.delivered.try_recv().is_err());
+}
+
+#[tokio::test]
 async fn a_day_without_a_table_is_no_fault_of_the_message() {
     let db = Database::new().await;
     let intake = intake(&db);

@@ -51,7 +51,7 @@ async fn note_settings(db: &Database, schema: &str) {
             insert into {schema}.noted
             select name, current_setting(name), tg_op || ' ' || tg_table_name
             from unnest(array['search_path', 'synchronous_commit', 'transaction_isolation', 'plan_cache_mode',
-                'enable_bitmapscan', 'enable_seqscan', 'jit']) as name;
+                'enable_bitmapscan', 'enable_seqscan', 'jit', 'idle_in_transaction_session_timeout']) as name;
             return null;
         end $$;"
     );
@@ -116,6 +116,8 @@ async fn hold(seen: &Database, pooling: Pooling) {
     assert_eq!(noted(seen, "mail", "transaction_isolation").await, ["read committed"]);
     assert_eq!(noted(seen, "mail", "enable_bitmapscan").await, ["off"]);
     assert_eq!(noted(seen, "mail", "jit").await, ["off"]);
+    // Who vanishes within a transaction keeps its rows from others no longer.
+    assert_eq!(noted(seen, "mail", "idle_in_transaction_session_timeout").await, ["10s"]);
     // What is done all the time keeps its plan where a session can, and then never reads a table as a whole.
     let plans = "select array_agg(distinct plan.value || ' ' || scan.value order by plan.value || ' ' || scan.value)
         from mail.noted as plan

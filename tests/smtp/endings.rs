@@ -116,9 +116,10 @@ async fn a_broken_relay_is_unavailable_and_does_not_hold_the_mail() {
 
 #[tokio::test]
 async fn a_refused_connection_and_a_name_without_address_are_unavailable() {
-    let peer = SmtpPeer::start([]).await;
-    let nobody = settings(peer.address);
-    drop(peer);
+    // Bound and never listening: nobody else can get its port meanwhile.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let nobody = settings(socket.local_addr().unwrap());
     let (class, code) = verdict(&send(&nobody, message()).await);
     assert!((class, code.as_str()) == (Class::Unavailable, "connect"), "{class:?} {code}");
 

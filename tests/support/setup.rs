@@ -82,6 +82,7 @@ impl Setup {
         self.set("chains.default", chain)
             .set(&format!("providers.{name}.concurrency"), 200)
             .set(&format!("providers.{name}.breaker.min_calls"), 10_000)
+            .set(&format!("providers.{name}.breaker.consecutive_failures"), 10_000)
     }
 
     /// The settings of a service on that database, as it reads them.

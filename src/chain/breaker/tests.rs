@@ -3,6 +3,14 @@ use crate::chain::testing::breaker_settings;
 
 const FAILURE: Ending = Ending::Failure { retry_after: None };
 
+fn ending(call: char) -> Ending {
+    match call {
+        'S' => Ending::Success,
+        'F' => FAILURE,
+        _ => Ending::Neutral,
+    }
+}
+
 /// A breaker and a clock of its own.
 struct Tried {
     breaker: Breaker,
@@ -62,12 +70,25 @@ fn it_opens_at_the_ratio_of_failures_over_the_least_number_of_calls() {
     for (calls, expected, why) in table {
         let mut tried = Tried::new(breaker_settings());
         for call in calls.chars() {
-            tried.call(match call {
-                'S' => Ending::Success,
-                'F' => FAILURE,
-                _ => Ending::Neutral,
-            });
+            tried.call(ending(call));
         }
+        assert_eq!(tried.circuit(), expected, "{calls}: {why}");
+    }
+}
+
+#[test]
+fn it_opens_at_failures_one_after_another_however_many_calls_did_well_before() {
+    let table = [
+        ("FF", Circuit::Closed, "too few"),
+        ("FFF", Circuit::Open, "one after another"),
+        ("FFSFF", Circuit::Closed, "a success between them"),
+        ("FFNF", Circuit::Open, "a call that says nothing is none between them"),
+    ];
+    for (calls, expected, why) in table {
+        let settings = config::Breaker { consecutive_failures: 3, ..breaker_settings() };
+        let mut tried = Tried::new(settings);
+        (0..100).for_each(|_| tried.call(Ending::Success));
+        calls.chars().for_each(|call| tried.call(ending(call)));
         assert_eq!(tried.circuit(), expected, "{calls}: {why}");
     }
 }
@@ -197,6 +218,7 @@ fn no_setting_makes_it_stay_open_for_ever_or_panic() {
         failure_ratio: 0.0,
         window: Duration::ZERO,
         min_calls: 0,
+        consecutive_failures: 0,
         slow_call: Duration::ZERO,
         open_for: Duration::ZERO,
         open_longest: Duration::ZERO,

@@ -21,6 +21,10 @@ pub(super) struct Entry {
     pub(super) looked_back_at: Option<OffsetDateTime>,
     /// Whether something was accepted, or left behind by a claim, since a claim found all there was.
     pub(super) marked: bool,
+    /// Since when something is known to be due that no claim has looked for yet.
+    pub(super) told_at: Option<OffsetDateTime>,
+    /// Whether the last claim left something behind.
+    pub(super) has_rest: bool,
     /// Due times to come that this process knows of.
     pub(super) later: BTreeSet<OffsetDateTime>,
     /// What the outbox said of due times to come.
@@ -49,6 +53,8 @@ impl Entry {
             position: None,
             looked_back_at: None,
             marked: false,
+            told_at: None,
+            has_rest: false,
             later,
             looked: Looked::Nothing,
             pass: 0,
@@ -58,6 +64,11 @@ impl Entry {
 
     pub(super) fn is_waiting(&self, now: OffsetDateTime) -> bool {
         self.marked || self.next_due().is_some_and(|due| due <= now)
+    }
+
+    /// Since when something has waited in it, if something is known to.
+    pub(super) fn waits_since(&self, now: OffsetDateTime) -> Option<OffsetDateTime> {
+        self.told_at.into_iter().chain(self.next_due().filter(|due| *due <= now)).min()
     }
 
     pub(super) fn may_be_claimed(&self, now: OffsetDateTime) -> bool {
@@ -81,6 +92,8 @@ impl Entry {
     /// be in a moment.
     pub(super) fn note_nothing_left(&mut self, at: OffsetDateTime, looked_back: bool) {
         self.marked = false;
+        self.told_at = None;
+        self.has_rest = false;
         self.position = Some(at);
         self.later = self.later.split_off(&(at + Duration::from_nanos(1)));
         if !looked_back {

@@ -52,7 +52,7 @@ impl Shop {
             taken.insert(asked.lane.as_i32(), found);
         }
         taken.retain(|_, found| *found > 0);
-        self.book.note(&deal, &Claims { messages: Vec::new(), lanes, at: self.now });
+        self.book.note(&deal, &Claims { messages: Vec::new(), lanes, at: self.now, made_again: false });
         taken
     }
 
@@ -219,7 +219,7 @@ fn what_is_due_later_is_met_in_time_and_forgotten_when_it_was_seen() {
     shop.now = at(5);
     let deal = shop.book.deal(1, &rooms, shop.now);
     let lanes = vec![LaneFound { lane: first, found: 0, rest: Rest::Nothing }];
-    shop.book.note(&deal, &Claims { messages: Vec::new(), lanes, at: at(4) });
+    shop.book.note(&deal, &Claims { messages: Vec::new(), lanes, at: at(4), made_again: false });
     assert!(shop.book.is_waiting(&rooms, shop.now), "it is asked again");
     shop.claim(1);
     assert_eq!(shop.book.next_due(shop.now), Some(at(7)));
@@ -298,8 +298,36 @@ fn what_is_committed_long_after_it_was_due_is_seen_by_who_is_told_of_it() {
     let rooms = BTreeMap::from([("default".to_owned(), Room { provider: ProviderName::new("primary"), places: 9 })]);
     let deal = book.deal(9, &rooms, at(10));
     let found = LaneFound { lane: LaneId::new(1), found: 0, rest: Rest::Nothing };
-    book.note(&deal, &Claims { messages: Vec::new(), lanes: vec![found], at: at(10) });
+    book.note(&deal, &Claims { messages: Vec::new(), lanes: vec![found], at: at(10), made_again: false });
     // It waited in a queue, or was stored again after a lost connection.
     assert!(book.expect(LaneId::new(1), at(6), at(11)));
     assert!(since_of(&mut book, at(11)) <= at(6));
+}
+
+#[test]
+fn what_was_told_of_a_moment_ago_may_be_overtaken_and_what_was_left_behind_may_not() {
+    const MOMENT: Duration = Duration::from_millis(50);
+    let lane = LaneId::new(1);
+    let mut shop = Shop::new(&[Priority::Normal]);
+    assert!(shop.book.lets_in(lane, shop.now, MOMENT), "nothing waits");
+    assert!(!shop.book.lets_in(LaneId::new(2), shop.now, MOMENT), "nobody knows what waits there");
+
+    shop.accept(1, 3);
+    assert!(shop.book.lets_in(lane, shop.now, MOMENT), "it is about to be claimed");
+    assert!(!shop.book.lets_in(lane, shop.now + MOMENT, MOMENT), "it should have been");
+    shop.claim(2);
+    assert!(!shop.book.lets_in(lane, shop.now, MOMENT), "the claim left one behind");
+    shop.claim(2);
+    assert!(shop.book.lets_in(lane, shop.now, MOMENT), "nothing waits any more");
+
+    shop.now = at(1);
+    shop.claim(2);
+    let due_at = at(10);
+    assert!(shop.book.expect(lane, due_at, shop.now));
+    assert!(shop.book.lets_in(lane, due_at, MOMENT), "what is due later is due now");
+    assert!(!shop.book.lets_in(lane, due_at + MOMENT, MOMENT), "it should have been claimed");
+
+    let normal = super::tests::lane(1, "default", Priority::Normal);
+    shop.book.learn(vec![LaneSeen { lane: Lane { paused: true, ..normal }, earliest: None }], shop.now);
+    assert!(!shop.book.lets_in(lane, shop.now, MOMENT), "paused");
 }

@@ -84,7 +84,8 @@ pub fn encoded_size_estimate(email: &Email) -> u64 {
     let mut size = 2_000 + words(&email.subject) + email.from.address.domain().len();
     size += named.map(mailbox).sum::<usize>();
     size += email.headers.iter().map(|h| h.name.len() + words(&h.value)).sum::<usize>();
-    size += [&email.text, &email.html].into_iter().flatten().map(|text| body::encode_text(text).1.len()).sum::<usize>();
+    size +=
+        [&email.text, &email.html].into_iter().flatten().map(|text| body::encoded_text_estimate(text)).sum::<usize>();
     for attachment in &email.attachments {
         let labels = attachment.filename.len() * 8 + attachment.content_type.len() * 8 + 500;
         size += labels + attachment.content_id.as_deref().map_or(0, str::len);

@@ -224,6 +224,10 @@ impl Shared {
         for member in &mut again {
             member.tries += 1;
             member.entry.new.set_accepted_at(now);
+            // By the wrong clock it may have been due.
+            if member.entry.new.send_at > now {
+                member.claim = None;
+            }
         }
         Some(again)
     }
@@ -247,11 +251,9 @@ impl Member {
 impl NewMessage {
     /// Gives the message another time, and an id of that time.
     fn set_accepted_at(&mut self, now: time::OffsetDateTime) {
-        let moved = now - self.message.accepted_at;
-        if self.send_at <= self.message.accepted_at {
-            self.send_at = now;
-            self.give_up_at += moved;
-        }
+        let longest_wait = self.give_up_at - self.send_at;
+        self.send_at = self.scheduled_for.map_or(now, |asked_for| asked_for.max(now));
+        self.give_up_at = self.send_at.saturating_add(longest_wait);
         let message = Arc::make_mut(&mut self.message);
         let id = MessageId::new_at(now);
         if message.correlation_id == message.id.to_string() {
