@@ -77,8 +77,8 @@ async fn each_attempts_span_tells_who_was_passed_over_before_it() {
     let rig = Rig::new([narrow("a"), Mock::new("b"), narrow("c")]);
     rig.mock("b").will([down()]);
     rig.send(offer(2)).await;
-    let passed_over = vec!["a".to_owned(), "more recipients than the 1 that it takes".to_owned()];
-    assert_eq!(spans.events("attempt"), [passed_over.clone()]);
+    let passed_over = ["a", "more recipients than the 1 that it takes"];
+    assert_eq!(spans.events("attempt"), [passed_over]);
     assert_eq!(spans.events("round without an attempt"), Vec::<Vec<String>>::new());
 
     let nobody = Rig::new([narrow("a")]);
