@@ -18,6 +18,7 @@ mod peers;
 mod pooling;
 mod providers;
 mod readme;
+mod routing;
 mod sandbox;
 mod smtp;
 mod support;

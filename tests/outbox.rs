@@ -5,6 +5,7 @@ mod checks;
 mod claim;
 mod company;
 mod days;
+mod decisions;
 mod intake;
 mod lease;
 mod load;
@@ -192,6 +193,7 @@ pub fn attempt(provider: &str, classes: &[Class]) -> Attempt {
         duration: Duration::from_micros(12_345),
         recognises_key_for: None,
         outcome: Outcome { verdicts, provider_message_id: Some("their-id".into()), health: Health::Healthy },
+        skipped: Vec::new(),
     }
 }
 
@@ -206,6 +208,7 @@ fn standing(claimed: &Claimed, recipients: u16) -> Standing {
         open: claimed.open.clone().unwrap_or_else(|| (0..recipients).map(RecipientIndex).collect()),
         accepted_before: claimed.accepted_before,
         unknown_since: claimed.unknown_since,
+        unknown_at: claimed.unknown_at.clone(),
         untried: claimed.untried,
         cancel_requested: false,
         expire_at: claimed.expire_at,
@@ -229,6 +232,7 @@ fn settlement_of(claimed: &Claimed, attempts: Vec<Attempt>, next: Next) -> Settl
         unknown_since: attempts.iter().find(|a| a.left_any(Class::OutcomeUnknown)).map(|a| a.started_at),
         round_spent: attempts.iter().flat_map(|a| &a.outcome.verdicts).any(|(_, v)| v.class.spends_round()),
         attempts,
+        skipped: Vec::new(),
         next,
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     config::Retention,
     health::Board,
     outbox::{Intake, Outbox, Wake},
-    policy::Policy,
+    policy::{Policy, Routes},
     proto::v1::{self as pb, email_service_server::EmailService},
 };
 
@@ -24,6 +24,8 @@ pub struct Backend {
     pub outbox: Outbox,
     /// What may be sent.
     pub policy: Arc<Policy>,
+    /// By which chain.
+    pub routes: Routes,
     /// What keeps chains from sending.
     pub board: Board,
     /// Where new messages are committed.

@@ -1,6 +1,6 @@
 //! `SendEmail`: read, check, commit, answer.
 //!
-//! Owns the order of the steps. An email that was accepted before is answered before it is judged again.
+//! Owns the order of the steps; the chain is decided here once. An email that was accepted before is answered before it is judged again.
 
 use std::sync::Arc;
 
@@ -17,7 +17,6 @@ use super::{
     status, to_proto,
 };
 use crate::{
-    config::DEFAULT_CHAIN,
     delivery,
     message::{ClientId, Message, MessageId},
     outbox::{Accepted, IdempotencyKey, NewMessage, Receipt},
@@ -39,26 +38,32 @@ impl EmailApi {
         let client = caller::client(headers)?;
         let validate_only = request.validate_only;
         let now = self.backend.outbox.clock().now();
-        let (key, order) = self.read(request, now).await?;
+        let (key, order) = self.read(&client, request, now).await?;
         match order {
             Err(violations) => self.recall_or_refuse(&client, key, violations).await,
             Ok(_) if validate_only => self.validated(&client, key).await,
-            Ok(order) => self.accept(self.message(client, headers, key, order, now)).await,
+            Ok((order, chain)) => self.accept(self.message(client, headers, key, order, chain, now)).await,
         }
     }
 
-    /// Reads the request: its key, and what is to be accepted or all that is wrong with it.
+    /// Reads the request: its key, and what is to be accepted, with the chain that it takes, or all that is wrong with
+    /// it.
     async fn read(
         &self,
+        client: &ClientId,
         request: pb::SendEmailRequest,
         now: OffsetDateTime,
-    ) -> Result<(Option<IdempotencyKey>, Result<Order, Vec<Violation>>), Status> {
-        let policy = Arc::clone(&self.backend.policy);
+    ) -> Result<(Option<IdempotencyKey>, Result<(Order, String), Vec<Violation>>), Status> {
+        let (policy, routes, client) = (Arc::clone(&self.backend.policy), self.backend.routes.clone(), client.clone());
         let large = request.encoded_len() > LARGE_BYTES;
         let read = move || {
             let key = Some(&request.idempotency_key).filter(|key| !key.is_empty());
             let key = key.map(|key| IdempotencyKey { key: key.clone(), fingerprint: fingerprint(&request) });
-            (key, from_proto::order(request, &policy, now))
+            let order = from_proto::order(request, &policy, now).and_then(|order| {
+                let chain = routes.lead(&client, order.priority, &order.email)?.to_owned();
+                Ok((order, chain))
+            });
+            (key, order)
         };
         if large { tokio::task::spawn_blocking(read).await.map_err(|_| status::panicked()) } else { Ok(read()) }
     }
@@ -99,6 +104,7 @@ impl EmailApi {
         headers: &HeaderMap,
         idempotency: Option<IdempotencyKey>,
         order: Order,
+        chain: String,
         now: OffsetDateTime,
     ) -> NewMessage {
         let id = MessageId::new_at(now);
@@ -118,7 +124,7 @@ impl EmailApi {
         };
         NewMessage {
             message: Arc::new(message),
-            chain: DEFAULT_CHAIN.to_owned(),
+            chain,
             idempotency,
             scheduled_for: order.send_at,
             send_at,

@@ -8,7 +8,7 @@ use prost_types::Timestamp;
 use time::OffsetDateTime;
 
 use crate::{
-    delivery::{Class, ProviderName, Scope, Status, Verdict},
+    delivery::{Class, ProviderName, Scope, Skip, Status, Verdict},
     message::{Priority, RecipientIndex},
     outbox::{Event, EventKind, MessageStatus},
     proto::v1 as pb,
@@ -29,6 +29,8 @@ pub(super) fn message_status(message: MessageStatus, waiting_for: Option<String>
         waiting_for: waiting_for.unwrap_or_default(),
         correlation_id: message.correlation_id,
         document_type: message.document_type.unwrap_or_default(),
+        skipped: message.skipped.into_iter().map(skipped).collect(),
+        chain: message.chain,
     }
 }
 
@@ -78,7 +80,12 @@ fn event(event: Event) -> pb::Event {
         code: event.code.unwrap_or_default(),
         detail: event.detail.unwrap_or_default(),
         provider_message_id: event.provider_message_id.unwrap_or_default(),
+        skipped: event.skipped.into_iter().map(skipped).collect(),
     }
+}
+
+fn skipped(skip: Skip) -> pb::SkippedProvider {
+    pb::SkippedProvider { provider: name(skip.provider), reason: skip.reason, until: skip.until.map(timestamp) }
 }
 
 fn kind(kind: EventKind) -> pb::EventKind {

@@ -13,7 +13,7 @@ mod providers;
 mod pulse;
 mod readiness;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use secrecy::SecretString;
@@ -22,7 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     api::{Api, Backend},
-    chain::Links,
+    chain::{Chain, Links},
     config::{self, Role, Settings},
     delivery::RetryPolicy,
     dispatcher::{Dispatcher, Express},
@@ -134,8 +134,9 @@ impl App {
         };
         let stop = CancellationToken::new();
         let [stop_sending, stop_maintenance, stop_serving, take_leave] = std::array::from_fn(|_| stop.child_token());
-        let Sending { openings, links, sending } = parts.sending(&stop_sending)?;
-        let company = parts.company(links);
+        let (links, chains) = providers::build_chains(settings, &parts.board, outbox.clock())?;
+        let (openings, sending) = parts.sending(&chains, &stop_sending);
+        let company = parts.company(parts.has(Role::Dispatch).then_some(links));
         company.arrive().await;
         let maintenance = parts.maintenance();
         maintenance.see_to_days().await;
@@ -144,7 +145,7 @@ impl App {
             days: maintenance.days.subscribe(),
             providers: parts.providers.subscribe(),
         };
-        let api = parts.api(openings);
+        let api = parts.api(openings, chains);
         let readiness = readiness::follow(signs, api.readiness(), stop_serving.clone());
         let api = serve(api, listener, settings.server.clone(), stop_serving.clone());
         let failed = CancellationToken::new();
@@ -221,37 +222,33 @@ struct Parts<'a> {
     providers: watch::Sender<bool>,
 }
 
-/// What sends, with the openings that it has for what is accepted here, and its providers; in a process that does not,
-/// what sees whether the database is there.
-struct Sending {
-    openings: Option<Openings>,
-    links: Option<Links>,
-    sending: BoxFuture<'static, ()>,
-}
-
 impl Parts<'_> {
     fn has(&self, role: Role) -> bool {
         self.settings.process.roles.has(role)
     }
 
-    fn sending(&self, stop: &CancellationToken) -> Result<Sending, StartError> {
+    /// What sends, with the openings that it has for what is accepted here; in a process that does not, what sees whether
+    /// the database is there.
+    fn sending(
+        &self,
+        chains: &BTreeMap<String, Chain>,
+        stop: &CancellationToken,
+    ) -> (Option<Openings>, BoxFuture<'static, ()>) {
         if !self.has(Role::Dispatch) {
             let pulse = pulse::run(self.outbox.clone(), self.database.clone(), stop.clone());
-            return Ok(Sending { openings: None, links: None, sending: pulse.boxed() });
+            return (None, pulse.boxed());
         }
-        let (links, chains) = providers::build_chains(self.settings, &self.board, self.outbox.clock())?;
         let outlook = outlook::watch(chains.clone(), self.providers.clone());
-        let (openings, express) = Express::new(&self.settings.dispatch, &chains, &self.wake, stop.clone());
+        let (openings, express) = Express::new(&self.settings.dispatch, chains, &self.wake, stop.clone());
         let dispatcher = Dispatcher {
             outbox: self.outbox.clone(),
-            chains,
+            chains: chains.clone(),
             settings: self.settings.dispatch.clone(),
             retry: RetryPolicy::from(&self.settings.retry),
             wake: self.wake.clone(),
             database: self.database.clone(),
         };
-        let sending = while_it_runs(dispatcher.run(express, stop.clone()), outlook).boxed();
-        Ok(Sending { openings: Some(openings), links: Some(links), sending })
+        (Some(openings), while_it_runs(dispatcher.run(express, stop.clone()), outlook).boxed())
     }
 
     /// Its dealings with others: with these providers, where it sends.
@@ -284,7 +281,7 @@ impl Parts<'_> {
     }
 
     /// What answers calls; in a process that does not, what answers for its health.
-    fn api(&self, openings: Option<Openings>) -> Api {
+    fn api(&self, openings: Option<Openings>, chains: BTreeMap<String, Chain>) -> Api {
         if !self.has(Role::Api) {
             return Api::of_health();
         }
@@ -292,6 +289,7 @@ impl Parts<'_> {
         Api::new(Backend {
             outbox: self.outbox.clone(),
             policy: Arc::new(Policy::new(&self.settings.policy)),
+            routes: providers::routes(self.settings, chains),
             board: self.board.clone(),
             wake: self.wake.clone(),
             intake: Intake::new(self.outbox.clone(), waiting_bytes, openings, self.wake.clone()),

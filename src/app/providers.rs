@@ -1,4 +1,4 @@
-//! The providers and chains of the settings.
+//! The providers and chains of the settings, and the routes that lead to them.
 //!
 //! Owns their number: each provider is built once, so that the chains that name it share its breaker and its limits.
 //! Knows no kind of provider; the registry does.
@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    chain::{Chain, Links, UnknownProvider},
-    config::Settings,
+    chain::{Chain, Links, Unfit, UnknownProvider},
+    config::{self, Settings},
     delivery::ProviderName,
     health::Board,
-    message::Clock,
+    message::{Clock, Email},
+    policy::{Routes, Violation},
     provider::registry::{self, BuildError},
 };
 
@@ -37,10 +38,26 @@ pub(super) fn build_chains(
         .map(|(name, provider)| Ok((registry::build(name, provider)?, provider.clone())))
         .collect::<Result<Vec<_>, BuildError>>()?;
     let links = Links::new(adapters, board, clock);
-    let chain = |(name, providers): (&String, &Vec<String>)| {
-        let providers: Vec<ProviderName> = providers.iter().map(|provider| ProviderName::new(provider)).collect();
-        Ok((name.clone(), Chain::new(name, &providers, &links)?))
-    };
+    let chain = |(name, chain): (&String, &config::Chain)| Ok((name.clone(), Chain::new(name, chain, &links)?));
     let chains = settings.chains.iter().map(chain).collect::<Result<_, ProviderError>>()?;
     Ok((links, chains))
+}
+
+/// The routes of the settings. What no provider of its chain can carry is refused; of a chain that this process does not
+/// have nothing is known.
+pub(super) fn routes(settings: &Settings, chains: BTreeMap<String, Chain>) -> Routes {
+    Routes::new(&settings.routes, move |chain, email| {
+        chains.get(chain).map(|chain| violations(chain, email)).unwrap_or_default()
+    })
+}
+
+/// What each provider of the chain lacks to carry the email; empty if one of them can.
+fn violations(chain: &Chain, email: &Email) -> Vec<Violation> {
+    let violation = |(provider, unfit): (ProviderName, Unfit)| {
+        let chain = chain.name();
+        let description =
+            format!("cannot be carried by provider {provider} ({unfit}), nor by any other of chain {chain}");
+        Violation { field: unfit.field(email), description }
+    };
+    chain.lacks(email).into_iter().map(violation).collect()
 }

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     config,
     health::{Reason, Share},
-    message::Priority,
+    message::{Message, Priority},
 };
 
 /// For how long a provider is given work, where its rate is limited: what is more could be sent by another process.
@@ -41,6 +41,13 @@ pub(super) struct Applicant<'a> {
     /// Whether the provider was asked before, and is to be asked again before any other: it deferred the message or may
     /// have it.
     pub(super) is_back: bool,
+}
+
+impl<'a> Applicant<'a> {
+    /// That message, as if it came for the first time.
+    pub(super) fn of(message: &'a Message) -> Self {
+        Self { domain: Some(message.email.from.address.domain()), priority: message.priority, is_back: false }
+    }
 }
 
 impl Applicant<'static> {

@@ -9,13 +9,13 @@ use crate::{
 
 /// Why a provider cannot carry a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unfit {
+pub enum Unfit {
     /// It is larger than the provider takes.
-    #[error("message is larger than it takes")]
-    TooLarge,
+    #[error("message is larger than the {0} bytes that it takes")]
+    TooLarge(u64),
     /// It has more recipients than the provider takes.
-    #[error("more recipients than it takes")]
-    TooManyRecipients,
+    #[error("more recipients than the {0} that it takes")]
+    TooManyRecipients(usize),
     /// Headers and envelope are one to the provider, and only some of the recipients are to be offered.
     #[error("cannot be offered some of the recipients only")]
     Remainder,
@@ -32,11 +32,11 @@ pub(super) enum Unfit {
 
 /// Whether a provider can carry an email for those recipients.
 pub(super) fn check(can: &Capabilities, email: &Email, recipients: &[RecipientIndex]) -> Result<(), Unfit> {
-    if can.max_bytes.is_some_and(|limit| least_size(email) > limit) {
-        return Err(Unfit::TooLarge);
+    if let Some(limit) = can.max_bytes.filter(|limit| least_size(email) > *limit) {
+        return Err(Unfit::TooLarge(limit));
     }
-    if can.max_recipients.is_some_and(|limit| recipients.len() > limit) {
-        return Err(Unfit::TooManyRecipients);
+    if let Some(limit) = can.max_recipients.filter(|limit| recipients.len() > *limit) {
+        return Err(Unfit::TooManyRecipients(limit));
     }
     if !can.envelope_apart && recipients.len() < email.recipient_count() {
         return Err(Unfit::Remainder);
@@ -48,6 +48,41 @@ pub(super) fn check(can: &Capabilities, email: &Email, recipients: &[RecipientIn
         return Err(Unfit::Smtputf8);
     }
     can.lack(email).map_or(Ok(()), |lack| Err(lack.into()))
+}
+
+impl Unfit {
+    /// The field of the email that it is about, by its path in the API.
+    pub fn field(self, email: &Email) -> String {
+        match self {
+            Unfit::TooLarge(_) | Unfit::Remainder => "email".to_owned(),
+            Unfit::TooManyRecipients(_) => "email.to".to_owned(),
+            Unfit::InlineImages => {
+                let nth = email.attachments.iter().position(|attachment| attachment.content_id.is_some());
+                format!("email.attachments[{}].content_id", nth.unwrap_or_default())
+            }
+            Unfit::Smtputf8 => non_ascii_field(email),
+            Unfit::Lacking(lack) => match lack {
+                Lack::Attachment => "email.attachments",
+                Lack::RepeatedHeader => "email.headers",
+                Lack::NoTo => "email.to",
+                Lack::NoSubject => "email.subject",
+            }
+            .to_owned(),
+        }
+    }
+}
+
+/// The first address that is not ASCII.
+fn non_ascii_field(email: &Email) -> String {
+    if !email.from.address.is_ascii() {
+        return "email.from.address".to_owned();
+    }
+    let lists = [("to", &email.to), ("cc", &email.cc), ("bcc", &email.bcc), ("reply_to", &email.reply_to)];
+    let found = lists.iter().find_map(|(name, list)| {
+        let nth = list.iter().position(|mailbox| !mailbox.address.is_ascii())?;
+        Some(format!("email.{name}[{nth}].address"))
+    });
+    found.unwrap_or_else(|| "email".to_owned())
 }
 
 /// A size that no encoding on the wire falls short of: attachments in base64 without line ends, bodies and subject as
@@ -110,9 +145,9 @@ mod tests {
         let table = [
             (email(|_| ()), Ok(())),
             (email(|e| e.attachments.push(attachment(200, None))), Ok(())),
-            (email(|e| e.attachments.push(attachment(3_000, None))), Err(Unfit::TooLarge)),
-            (email(|e| e.html = Some("x".repeat(3_001))), Err(Unfit::TooLarge)),
-            (email(|e| e.cc.push(mailbox("third@example.net"))), Err(Unfit::TooManyRecipients)),
+            (email(|e| e.attachments.push(attachment(3_000, None))), Err(Unfit::TooLarge(3_000))),
+            (email(|e| e.html = Some("x".repeat(3_001))), Err(Unfit::TooLarge(3_000))),
+            (email(|e| e.cc.push(mailbox("third@example.net"))), Err(Unfit::TooManyRecipients(2))),
             (email(|e| e.attachments.push(attachment(10, Some("logo")))), Err(Unfit::InlineImages)),
             (email(|e| e.to[1] = non_ascii()), Err(Unfit::Smtputf8)),
             (email(|e| e.from = non_ascii()), Err(Unfit::Smtputf8)),
@@ -127,6 +162,27 @@ mod tests {
             let all: Vec<_> = email.recipients().map(|(recipient, _)| recipient).collect();
             assert_eq!(check(&nothing(), &email, &all), expected);
             assert_eq!(check(&everything(), &email, &all), Ok(()));
+        }
+    }
+
+    #[test]
+    fn the_field_at_fault_is_named_by_its_path() {
+        let non_ascii = || mailbox("почта@example.net");
+        let table = [
+            (email(|e| e.html = Some("x".repeat(3_001))), "email"),
+            (email(|e| e.cc.push(mailbox("third@example.net"))), "email.to"),
+            (
+                email(|e| e.attachments.extend([attachment(10, None), attachment(10, Some("logo"))])),
+                "email.attachments[1].content_id",
+            ),
+            (email(|e| e.to[1] = non_ascii()), "email.to[1].address"),
+            (email(|e| e.from = non_ascii()), "email.from.address"),
+            (email(|e| e.reply_to.push(non_ascii())), "email.reply_to[0].address"),
+        ];
+        for (email, expected) in table {
+            let all: Vec<_> = email.recipients().map(|(recipient, _)| recipient).collect();
+            let unfit = check(&nothing(), &email, &all).expect_err(expected);
+            assert_eq!(unfit.field(&email), expected);
         }
     }
 
@@ -159,9 +215,9 @@ mod tests {
         let file = |bytes: usize| email(|e| e.attachments.push(attachment(bytes, None)));
         for (email, expected) in [
             (text(990_000), Ok(())),
-            (text(1_000_001), Err(Unfit::TooLarge)),
+            (text(1_000_001), Err(Unfit::TooLarge(1_000_000))),
             (file(740_000), Ok(())),
-            (file(750_001), Err(Unfit::TooLarge)),
+            (file(750_001), Err(Unfit::TooLarge(1_000_000))),
         ] {
             assert_eq!(check(&can, &email, &all), expected);
         }

@@ -1,6 +1,6 @@
 //! The failover: one round of a message through the providers of a chain, as a tower service.
 //!
-//! Owns the order in which providers are asked and which recipients go on to the next. Whether a provider can be asked
+//! Owns the order in which providers are asked, which recipients go on to the next, and who was passed over. Whether a provider can be asked
 //! is its admission's to say, and what happens after the round is [`crate::delivery::next`]'s.
 
 use std::{
@@ -10,15 +10,22 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::time::Instant;
 use tower::Service;
 
-use super::{Chain, Offer, Proceed, admission::Applicant, capability, link::Link};
+use super::{
+    Chain, Offer, Proceed,
+    admission::{Applicant, Permits},
+    capability,
+    link::Link,
+};
 use crate::{
+    config::WhenBusy,
     delivery::{Attempt, Class, ProviderName, Round, Skip},
     message::RecipientIndex,
     provider::Submission,
+    telemetry,
 };
 
 impl Service<Offer> for Chain {
@@ -41,8 +48,12 @@ impl Service<Offer> for Chain {
 struct Pass {
     chain: Chain,
     offer: Offer,
+    /// The providers in the order in which they are asked.
+    order: Vec<Arc<Link>>,
     /// The recipients that the next provider is offered.
     offered: Vec<RecipientIndex>,
+    /// Those that were at a limit of ours when their turn came, and let the message go on.
+    busy: Vec<Arc<Link>>,
     round: Round,
 }
 
@@ -54,55 +65,119 @@ enum Step {
 
 impl Pass {
     fn new(chain: Chain, offer: Offer) -> Self {
-        Self { chain, offered: offer.open.clone(), offer, round: Round::default() }
+        let order = order(&chain, &offer);
+        Self { chain, order, offered: offer.open.clone(), offer, busy: Vec::new(), round: Round::default() }
     }
 
     async fn run(mut self) -> Round {
-        let order = self.order();
         if let Some(missing) = self.missing_first() {
             self.skip(&missing, "not in this chain", None);
         }
-        for link in &order {
-            if let Step::End = self.consider(link).await {
-                break;
-            }
+        if let Step::On = self.ask_in_order().await {
+            self.ask_who_has_room_first().await;
         }
-        self.round.ready_at = self.ready_at(&order);
+        if self.round.attempts.is_empty() {
+            telemetry::note_idle_round(&self.offer.message, &self.round.skipped);
+        }
+        self.round.ready_at = self.ready_at();
         self.round
     }
 
-    /// The provider to ask first, then the others in the chain's order, from its first: each at most once.
-    fn order(&self) -> Vec<Arc<Link>> {
-        let is_first = |link: &&Arc<Link>| Some(link.name()) == self.offer.ask_first.as_ref();
-        let first = self.chain.links.iter().filter(is_first);
-        let others = self.chain.links.iter().filter(|link| !self.offer.only_first && !is_first(link));
-        first.chain(others).cloned().collect()
+    async fn ask_in_order(&mut self) -> Step {
+        for link in self.order.clone() {
+            if let Step::End = self.consider(&link).await {
+                return Step::End;
+            }
+        }
+        Step::On
+    }
+
+    /// Nobody has taken the message, and some were only busy: whoever of them has room first is asked.
+    async fn ask_who_has_room_first(&mut self) {
+        while !self.busy.is_empty() {
+            let Some((link, permits)) = self.first_with_room().await else { return };
+            self.busy.retain(|busy| busy.name() != link.name());
+            if let Step::End = self.ask(&link, permits).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits for the busy ones, all at once. Those that cannot be waited for are busy no longer.
+    async fn first_with_room(&mut self) -> Option<(Arc<Link>, Permits)> {
+        let (message, deadline) = (self.offer.message.clone(), self.offer.deadline);
+        let can_carry: Vec<Arc<Link>> =
+            std::mem::take(&mut self.busy).into_iter().filter(|link| self.can_carry(link)).collect();
+        let admit = |link: &Arc<Link>| {
+            let (link, applicant) = (link.clone(), Applicant::of(&message));
+            async move { (link.admission().admit(applicant, deadline).await, link) }
+        };
+        let mut waits: FuturesUnordered<_> = can_carry.iter().map(admit).collect();
+        let mut gone = Vec::new();
+        let mut found = None;
+        while let Some((answer, link)) = waits.next().await {
+            match answer {
+                Ok(permits) => {
+                    found = Some((link, permits));
+                    break;
+                }
+                Err(wait) => gone.push((link, wait)),
+            }
+        }
+        drop(waits);
+        self.busy =
+            can_carry.iter().filter(|link| gone.iter().all(|(gone, _)| gone.name() != link.name())).cloned().collect();
+        for (link, wait) in gone {
+            self.skip(link.name(), wait.reason, Some(link.time_of(wait.until)));
+        }
+        found
     }
 
     /// The provider to ask first, if the chain no longer has it.
     fn missing_first(&self) -> Option<ProviderName> {
-        self.offer.ask_first.clone().filter(|name| self.chain.links.iter().all(|link| link.name() != name))
+        self.offer.ask_first.clone().filter(|name| self.chain.links().all(|link| link.name() != name))
     }
 
     /// Asks a provider if it can carry the message and admits it.
-    async fn consider(&mut self, link: &Link) -> Step {
+    async fn consider(&mut self, link: &Arc<Link>) -> Step {
         if Instant::now() >= self.offer.deadline {
             self.skip(link.name(), "no time left in this round", Some(link.time_of(self.offer.deadline)));
             return Step::End;
         }
-        if let Err(unfit) = capability::check(link.capabilities(), &self.offer.message.email, &self.offered) {
-            self.skip(link.name(), unfit, None);
+        if !self.can_carry(link) {
             return Step::On;
         }
-        let permits = match link.admission().admit(self.applicant(link), self.offer.deadline).await {
-            Ok(permits) => permits,
+        let lets_go_on = self.lets_go_on(link);
+        let patience = if lets_go_on { Instant::now() } else { self.offer.deadline };
+        match link.admission().admit(self.applicant(link), patience).await {
+            Ok(permits) => self.ask(link, permits).await,
             Err(wait) => {
+                if lets_go_on && wait.reason.is_our_limit() {
+                    self.busy.push(link.clone());
+                }
                 self.skip(link.name(), wait.reason, Some(link.time_of(wait.until)));
-                return Step::On;
+                Step::On
             }
-        };
-        let open = self.open();
-        let Proceed::Go = self.offer.journal.before_attempt(&self.round.attempts, &open, link.name()).await else {
+        }
+    }
+
+    /// Whether the message goes to the next while this one is busy. Not from one that deferred it or may have it: our own
+    /// limit is no reason to hand it to another.
+    fn lets_go_on(&self, link: &Link) -> bool {
+        link.when_busy() == WhenBusy::Next && self.offer.ask_first.as_ref() != Some(link.name())
+    }
+
+    /// Whether a provider can carry what is left; if not it is passed over.
+    fn can_carry(&mut self, link: &Link) -> bool {
+        let checked = capability::check(link.capabilities(), &self.offer.message.email, &self.offered);
+        checked.map_err(|unfit| self.skip(link.name(), unfit, None)).is_ok()
+    }
+
+    /// Asks a provider that has admitted the message.
+    async fn ask(&mut self, link: &Link, permits: Permits) -> Step {
+        let (open, skipped) = (self.open(), self.round.skipped_since_last_attempt().to_vec());
+        let finished = &self.round.attempts;
+        let Proceed::Go = self.offer.journal.before_attempt(finished, &open, link.name(), &skipped).await else {
             // It would have been asked: without it on record the round would look as if nobody could carry the message.
             self.skip(link.name(), "the round was ended", Some(link.time_of(Instant::now())));
             return Step::End;
@@ -113,7 +188,7 @@ impl Pass {
             deadline: self.offer.deadline,
             traceparent: String::new(),
         };
-        let attempt = link.attempt(permits, submission).await;
+        let attempt = link.attempt(permits, submission, skipped).await;
         self.take_in(attempt)
     }
 
@@ -144,10 +219,10 @@ impl Pass {
 
     /// When a provider that can carry what is left can be asked. One that was asked in this round and would be again at
     /// once is left out, or a message that it declines would come back without a pause.
-    fn ready_at(&self, order: &[Arc<Link>]) -> Option<time::OffsetDateTime> {
+    fn ready_at(&self) -> Option<time::OffsetDateTime> {
         let open = self.open();
         let asked: BTreeSet<&ProviderName> = self.round.attempts.iter().map(|attempt| &attempt.provider).collect();
-        order
+        self.order
             .iter()
             .filter(|link| capability::check(link.capabilities(), &self.offer.message.email, &open).is_ok())
             .filter_map(|link| match link.ready_at(self.applicant(link)) {
@@ -158,13 +233,13 @@ impl Pass {
             .min()
     }
 
-    /// Says once an outage that mail goes on without the chain's first provider: a fallback that works must not hide
-    /// that something is broken.
+    /// Counts each message that goes on without the chain's first provider, and says so once an outage: a fallback that
+    /// works must not hide that something is broken.
     fn note_failover(&self, by: &ProviderName) {
-        let Some(first) = self.chain.links.first().filter(|first| first.name() != by && self.failed(first.name()))
-        else {
+        let Some(first) = self.order.first().filter(|first| first.name() != by && self.failed(first.name())) else {
             return;
         };
+        telemetry::count_failover(&self.chain.name, first.name(), by);
         if first.admission().gate().note_failover() {
             tracing::warn!(
                 chain = &*self.chain.name,
@@ -176,26 +251,39 @@ impl Pass {
         }
     }
 
-    /// Whether a provider was passed over in this round for something other than what it can carry.
+    /// Whether a provider was passed over in this round for something other than what it can carry or our own limits.
     fn failed(&self, provider: &ProviderName) -> bool {
         let asks_next = |class: Class| class.asks_next() && class != Class::UnfitHere;
         let declined = |attempt: &Attempt| attempt.outcome.verdicts.iter().any(|(_, v)| asks_next(v.class));
-        self.round.skipped.iter().any(|skip| skip.provider == *provider && skip.until.is_some())
+        let was_busy = self.busy.iter().any(|busy| busy.name() == provider);
+        self.round.skipped.iter().any(|skip| skip.provider == *provider && skip.until.is_some() && !was_busy)
             || self.round.attempts.iter().any(|attempt| attempt.provider == *provider && declined(attempt))
     }
 
     /// The message as that provider's admission sees it.
     fn applicant(&self, link: &Link) -> Applicant<'_> {
-        Applicant {
-            domain: Some(self.offer.message.email.from.address.domain()),
-            priority: self.offer.message.priority,
-            is_back: self.offer.ask_first.as_ref() == Some(link.name()),
-        }
+        let is_back = self.offer.ask_first.as_ref() == Some(link.name());
+        Applicant { is_back, ..Applicant::of(&self.offer.message) }
     }
 
     fn skip(&mut self, provider: &ProviderName, reason: impl ToString, until: Option<time::OffsetDateTime>) {
         self.round.skipped.push(Skip { provider: provider.clone(), reason: reason.to_string(), until });
     }
+}
+
+/// The provider to ask first, then the others as they stand for the message, then the one to ask last: each at most once.
+fn order(chain: &Chain, offer: &Offer) -> Vec<Arc<Link>> {
+    let (mut first, mut others, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    for link in chain.line_for(offer.message.id).cloned() {
+        let is = |name: &Option<ProviderName>| name.as_ref() == Some(link.name());
+        match (is(&offer.ask_first), is(&offer.ask_last)) {
+            (true, _) => first.push(link),
+            (false, _) if offer.only_first => {}
+            (false, true) => last.push(link),
+            (false, false) => others.push(link),
+        }
+    }
+    first.into_iter().chain(others).chain(last).collect()
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ use super::{
     layers::{self, Call, Stack},
 };
 use crate::{
-    config,
-    delivery::{Attempt, Outcome, ProviderName},
+    config::{self, WhenBusy},
+    delivery::{Attempt, Outcome, ProviderName, Skip},
     health::{Board, Share},
     message::Clock,
     provider::{Capabilities, Provider, Submission},
@@ -78,6 +78,7 @@ impl Links {
 pub(super) struct Link {
     provider: Arc<dyn Provider>,
     admission: Admission,
+    when_busy: WhenBusy,
     stack: Stack,
     clock: Clock,
     /// Whether this process does what one does for all that share the account.
@@ -92,9 +93,10 @@ impl Link {
         let (clock, account_rest) = (around.clock.clone(), settings.account_rest);
         let gate = Gate::new(provider.name().clone(), settings.clone(), around);
         let admission = Admission::new(gate, &settings);
+        let when_busy = settings.when_busy;
         let stack = layers::stack(provider.clone());
         let (is_first, calls) = (AtomicBool::new(true), AtomicU64::new(0));
-        Self { provider, admission, stack, clock, is_first, calls, account_rest }
+        Self { provider, admission, when_busy, stack, clock, is_first, calls, account_rest }
     }
 
     pub(super) fn name(&self) -> &ProviderName {
@@ -134,6 +136,10 @@ impl Link {
         self.calls.load(Ordering::Relaxed)
     }
 
+    pub(super) fn when_busy(&self) -> WhenBusy {
+        self.when_busy
+    }
+
     /// Whether it can be asked now, for a sender domain that is set up at it.
     pub(super) fn is_ready(&self) -> bool {
         self.admission.gate().admits(Applicant::NEW).is_ok()
@@ -144,18 +150,20 @@ impl Link {
         self.admission.gate().admits(Applicant::NEW).err().map(|wait| wait.until)
     }
 
-    /// Asks the provider.
-    pub(super) async fn attempt(&self, permits: Permits, submission: Submission) -> Attempt {
+    /// Asks the provider, after those that were considered before it and passed over.
+    pub(super) async fn attempt(&self, permits: Permits, submission: Submission, skipped: Vec<Skip>) -> Attempt {
         let started_at = self.clock.now();
         let began = Instant::now();
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let Ok(outcome): Result<Outcome, _> = self.stack.clone().oneshot(Call::new(permits, submission)).await;
+        let call = Call::new(permits, submission, skipped.clone());
+        let Ok(outcome): Result<Outcome, _> = self.stack.clone().oneshot(call).await;
         Attempt {
             provider: self.name().clone(),
             started_at,
             duration: began.elapsed(),
             recognises_key_for: self.capabilities().idempotency,
             outcome,
+            skipped,
         }
     }
 

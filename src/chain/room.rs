@@ -9,8 +9,12 @@ use std::sync::{
 
 use tokio::time::Instant;
 
-use super::{Chain, link::Link};
-use crate::{delivery::ProviderName, message::Priority};
+use super::{Chain, line::Place, link::Link};
+use crate::{
+    config::WhenBusy,
+    delivery::ProviderName,
+    message::{MessageId, Priority},
+};
 
 /// Whether a chain takes messages, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,37 +94,84 @@ impl Chain {
     /// Whether it takes messages now. What ends by itself with time has ended here too, without anybody asking.
     ///
     /// Its first ready provider takes twice as many as it is asked at once: one round waits while the other is sent, so
-    /// that it is never idle for want of a claim. A provider that is only being tried out takes its probes, and what is
-    /// more goes to the next. Whoever claims more than that has claimed them for nothing.
+    /// that it is never idle for want of a claim. A provider that is only being tried out takes its probes, one that lets
+    /// messages go on while it is busy only what it is asked at once, and what is more goes to the next. Whoever claims
+    /// more than that has claimed them for nothing.
     pub fn readiness(&self) -> Readiness {
-        let mut ready = self.links.iter().filter(|link| link.is_ready()).peekable();
-        let Some(first) = ready.peek() else {
-            let again = self.links.iter().filter_map(|link| link.rests_until()).min();
-            return Readiness::RestsUntil(again.unwrap_or_else(Instant::now));
-        };
-        let provider = first.name().clone();
+        let mut first = None;
         let (mut places, mut trials, mut most) = (0, 0, 0);
-        for link in ready {
-            let (most_here, load) = (link.admission().most(), link.admission().load());
-            let (room, coming) = (link.room(), link.admission().expected().all());
-            let more = most_here.saturating_sub(load);
-            // What is about to come takes of the room too.
-            let of_room = |room: usize| room.saturating_sub(coming).min(more);
-            places += room.map_or(more, of_room);
-            trials += link.trial_room().map_or(0, of_room);
-            most += room.map_or(most_here, |room| room.min(most_here));
-            if room.is_none() {
+        for place in &*self.places {
+            let room = PlaceRoom::of(place);
+            let Some(ready) = room.first else { continue };
+            first.get_or_insert_with(|| ready.name().clone());
+            places += room.places;
+            trials += room.trials;
+            most += room.most;
+            if !room.overflows {
                 break;
             }
         }
-        Readiness::Ready { provider, places, trials, most }
+        match first {
+            Some(provider) => Readiness::Ready { provider, places, trials, most },
+            None => {
+                let again = self.links().filter_map(|link| link.rests_until()).min();
+                Readiness::RestsUntil(again.unwrap_or_else(Instant::now))
+            }
+        }
+    }
+
+    /// The provider that is asked first for that message, if any is ready.
+    pub fn first_for(&self, id: MessageId) -> Option<ProviderName> {
+        self.line_for(id).find(|link| link.is_ready()).map(|link| link.name().clone())
     }
 
     /// Counts a message that was claimed for a provider, until what this gives is dropped: as soon as it is offered, it
     /// is counted there.
     pub fn expect(&self, provider: &ProviderName, priority: Priority) -> Option<Counted> {
-        let link = self.links.iter().find(|link| link.name() == provider)?;
+        let link = self.links().find(|link| link.name() == provider)?;
         Some(link.admission().expected().of(priority).one())
+    }
+}
+
+/// What one place of a chain takes now.
+struct PlaceRoom<'a> {
+    /// The first of its ready providers.
+    first: Option<&'a Link>,
+    places: usize,
+    /// How many of them are to find out whether a provider is well again.
+    trials: usize,
+    most: usize,
+    /// Whether what it does not take goes to the next place.
+    overflows: bool,
+}
+
+impl<'a> PlaceRoom<'a> {
+    /// Where several share the place and are waited for, no more than each can have of its share: else messages would
+    /// pile up before the one that is full while the other has room.
+    fn of(place: &'a Place) -> Self {
+        let ready: Vec<(&Link, u32)> = place
+            .shares()
+            .iter()
+            .filter(|(link, _)| link.is_ready())
+            .map(|(link, weight)| (&**link, *weight))
+            .collect();
+        let weights: usize = ready.iter().map(|(_, weight)| *weight as usize).sum();
+        let mut room =
+            Self { first: ready.first().map(|(link, _)| *link), places: 0, trials: 0, most: 0, overflows: true };
+        let mut bound = usize::MAX;
+        for (link, weight) in ready {
+            let most = link.most();
+            let free = link.free();
+            room.places += free;
+            room.trials += link.trial_room().map_or(0, |room| link.of_room(room));
+            room.most += most;
+            if !link.overflows() {
+                room.overflows = false;
+                bound = bound.min(free.saturating_mul(weights) / (weight as usize).max(1));
+            }
+        }
+        room.places = room.places.min(bound);
+        room
     }
 }
 
@@ -128,6 +179,37 @@ impl Link {
     /// How many calls it takes while it is only being tried out, or comes back from a rest; `None` while neither.
     fn room(&self) -> Option<usize> {
         self.admission().gate().room().and_then(|room| usize::try_from(room).ok())
+    }
+
+    /// How many messages are claimed for it at most.
+    fn most(&self) -> usize {
+        let most = self.admission().most();
+        match self.room() {
+            Some(room) => room.min(most),
+            // Nothing waits for one that lets messages go on.
+            None if self.when_busy() == WhenBusy::Next => most.div_ceil(2),
+            None => most,
+        }
+    }
+
+    /// How many more it takes now.
+    fn free(&self) -> usize {
+        match self.room() {
+            Some(room) => self.of_room(room),
+            None => self.most().saturating_sub(self.admission().load()),
+        }
+    }
+
+    /// How much of that room is left: what is about to come takes of it too.
+    fn of_room(&self, room: usize) -> usize {
+        let admission = self.admission();
+        let more = admission.most().saturating_sub(admission.load());
+        room.saturating_sub(admission.expected().all()).min(more)
+    }
+
+    /// Whether what it cannot take goes to the next.
+    fn overflows(&self) -> bool {
+        self.room().is_some() || self.when_busy() == WhenBusy::Next
     }
 
     /// How many of them are to find out whether it is well again.

@@ -20,7 +20,7 @@ use tower::ServiceExt;
 use super::{Chain, Journal, Links, Offer, Proceed, Readiness};
 use crate::{
     config,
-    delivery::{Attempt, Class, Health, Outcome, ProviderName, Round, Scope, Verdict},
+    delivery::{Attempt, Class, Health, Outcome, ProviderName, Round, Scope, Skip, Verdict},
     health::Board,
     message::{
         Attachment, ClientId, Clock, Email, EmailAddress, Mailbox, Message, MessageId, Priority, RecipientIndex,
@@ -203,7 +203,7 @@ impl Rig {
     pub(super) fn with_settings(mocks: impl IntoIterator<Item = (Mock, config::Provider)>) -> Self {
         let board = Board::default();
         let mocks: Vec<_> = mocks.into_iter().map(|(mock, settings)| (Arc::new(mock), settings)).collect();
-        let order: Vec<_> = mocks.iter().map(|(mock, _)| mock.name.clone()).collect();
+        let order: config::Chain = mocks.iter().map(|(mock, _)| mock.name.as_str()).collect();
         let links = Links::with_dice(
             mocks.iter().map(|(mock, settings)| (mock.clone() as Arc<dyn Provider>, settings.clone())),
             &board,
@@ -253,6 +253,7 @@ impl Journal for Notes {
         finished: &'a [Attempt],
         open: &'a [RecipientIndex],
         next: &'a ProviderName,
+        _: &'a [Skip],
     ) -> BoxFuture<'a, Proceed> {
         let finished: Vec<_> = finished.iter().map(|attempt| attempt.provider.as_str()).collect();
         let open: Vec<_> = open.iter().map(|recipient| recipient.0.to_string()).collect();
@@ -277,6 +278,7 @@ pub(super) fn offer_of(message: Message) -> Offer {
         open: message.email.recipients().map(|(recipient, _)| recipient).collect(),
         message: Arc::new(message),
         ask_first: None,
+        ask_last: None,
         only_first: false,
         deadline: Instant::now() + Duration::from_secs(3600),
         journal: Arc::new(Notes::default()),

@@ -62,7 +62,7 @@ impl LocalSystem {
             (BACKUP.to_owned(), provider(ProviderKind::Smtp(relay(backup.address())))),
         ]
         .into();
-        settings.chains = [(DEFAULT_CHAIN.to_owned(), vec![PRIMARY.to_owned(), BACKUP.to_owned()])].into();
+        settings.chains = [(DEFAULT_CHAIN.to_owned(), [PRIMARY, BACKUP].into_iter().collect())].into();
 
         app::migrate(&settings).await?;
         let app = App::start(&settings).await?;

@@ -109,6 +109,7 @@ pub(super) fn for_people(response: &GetStatusResponse) -> String {
     fact("accepted", time(response.accepted_at.as_ref()));
     fact("next attempt", time(response.next_attempt_at.as_ref()));
     fact("finished", time(response.finished_at.as_ref()));
+    fact("chain", response.chain.clone());
     fact("rounds", response.rounds.to_string());
     fact("waiting for", response.waiting_for.clone());
     fact("correlation", response.correlation_id.clone());
@@ -128,7 +129,14 @@ pub(super) fn for_people(response: &GetStatusResponse) -> String {
     if !response.events.is_empty() {
         lines.push("  history".to_owned());
     }
-    lines.extend(response.events.iter().map(event_line));
+    for event in &response.events {
+        lines.push(event_line(event));
+        lines.extend(event.skipped.iter().map(skipped_line));
+    }
+    if !response.skipped.is_empty() {
+        lines.push("  passed over since".to_owned());
+    }
+    lines.extend(response.skipped.iter().map(skipped_line));
     lines.join("\n") + "\n"
 }
 
@@ -144,6 +152,15 @@ fn event_line(event: &v1::Event) -> String {
         event.detail
     );
     line.trim_end().to_owned()
+}
+
+/// A provider that was passed over before what stands above it.
+fn skipped_line(skipped: &v1::SkippedProvider) -> String {
+    let until = match time(skipped.until.as_ref()) {
+        until if until.is_empty() => until,
+        until => format!(" until {until}"),
+    };
+    format!("      not {}: {}{until}", skipped.provider, skipped.reason)
 }
 
 fn seconds(duration: &prost_types::Duration) -> f64 {
@@ -200,6 +217,7 @@ fn to_json(response: &GetStatusResponse) -> Value {
                 "code": event.code,
                 "detail": event.detail,
                 "provider_message_id": event.provider_message_id,
+                "skipped": event.skipped.iter().map(skipped_json).collect::<Vec<_>>(),
             })
         })
         .collect();
@@ -213,7 +231,45 @@ fn to_json(response: &GetStatusResponse) -> Value {
         "waiting_for": or_null(response.waiting_for.clone()),
         "correlation_id": or_null(response.correlation_id.clone()),
         "document_type": or_null(response.document_type.clone()),
+        "chain": response.chain,
         "recipients": recipients,
         "events": events,
+        "skipped": response.skipped.iter().map(skipped_json).collect::<Vec<_>>(),
     })
+}
+
+fn skipped_json(skipped: &v1::SkippedProvider) -> Value {
+    let until = Some(time(skipped.until.as_ref())).filter(|until| !until.is_empty());
+    json!({ "provider": skipped.provider, "reason": skipped.reason, "until": until })
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn who_was_passed_over_stands_below_what_it_was_passed_over_for() {
+        let skipped = |provider: &str, until: Option<i64>| v1::SkippedProvider {
+            provider: provider.into(),
+            reason: "why".into(),
+            until: until.map(|seconds| Timestamp { seconds, nanos: 0 }),
+        };
+        let event =
+            v1::Event { provider: "second".into(), skipped: vec![skipped("first", Some(0))], ..Default::default() };
+        let response = GetStatusResponse {
+            chain: "bulk".into(),
+            events: vec![event],
+            skipped: vec![skipped("third", None)],
+            ..Default::default()
+        };
+        let shown = for_people(&response);
+        let tail = "\n      not first: why until 1970-01-01T00:00:00Z\n  passed over since\n      not third: why\n";
+        assert!(shown.ends_with(tail), "{shown}");
+        assert!(shown.contains("  chain         bulk\n"), "{shown}");
+        let told = to_json(&response);
+        assert_eq!(told["skipped"], json!([{ "provider": "third", "reason": "why", "until": null }]));
+        assert_eq!(told["events"][0]["skipped"][0]["until"], "1970-01-01T00:00:00Z");
+    }
 }

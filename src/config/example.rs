@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    ApiProvider, ApiService, Dkim, HttpProvider, Provider, ProviderKind, Settings, SmtpProvider, load_in,
+    ApiProvider, ApiService, Chain, Dkim, HttpProvider, Position, Provider, ProviderKind, Route, Settings,
+    SmtpProvider, load_in,
     problem::Problems,
-    source::{self, Content, Table},
+    source::{self, Content, Raw, Table},
     summary::{Entry, entries},
 };
 
@@ -61,9 +62,17 @@ fn defaults() -> Settings {
             ("primary".to_owned(), Provider::new(ProviderKind::Http(http))),
             ("backup".to_owned(), Provider::new(ProviderKind::Smtp(smtp))),
         ]),
-        chains: BTreeMap::from([("default".to_owned(), vec!["primary".to_owned(), "backup".to_owned()])]),
+        chains: BTreeMap::from([("default".to_owned(), ["primary", "backup"].into_iter().collect())]),
         ..Settings::default()
     }
+}
+
+/// The same with the chain and the route that stand in it for an example.
+fn with_examples() -> Settings {
+    let mut settings = all_kinds();
+    settings.chains.insert("bulk".to_owned(), Chain::new(vec![Position::new([("primary", 3), ("backup", 1)])]));
+    settings.routes.push(Route { priorities: vec!["BULK".to_owned()], chain: "bulk".to_owned(), ..Route::default() });
+    settings
 }
 
 /// The names in a tree of the file.
@@ -72,6 +81,12 @@ fn names(table: &Table, above: &str, found: &mut BTreeSet<String>) {
         let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
         match &node.content {
             Content::Table(inner) => names(inner, &path, found),
+            Content::Value(Raw::List(items)) if above.is_empty() => {
+                for (nth, item) in items.iter().enumerate() {
+                    let Raw::Table(inner) = item else { panic!("{path}: not a list of tables") };
+                    names(inner, &format!("{path}[{nth}]"), found);
+                }
+            }
             Content::Value(_) => {
                 found.insert(path);
             }
@@ -98,7 +113,7 @@ fn the_example_has_every_setting_and_no_other() {
     let mut found = BTreeSet::new();
     names(&read(&uncommented()), "", &mut found);
     // What all kinds have is explained once.
-    let by_all = ["concurrency", "rate_per_second", "throttle_rest", "account_rest"];
+    let by_all = ["concurrency", "rate_per_second", "throttle_rest", "account_rest", "when_busy"];
     // The kinds with an API of their own have these too.
     let by_apis = ["key", "key_file", "url", "connect_timeout", "timeout", "ca_file"];
     let is_shared = |entry: &Entry| {
@@ -110,7 +125,8 @@ fn the_example_has_every_setting_and_no_other() {
             _ => by_apis.contains(&entry.key.as_str()),
         }
     };
-    let expected: BTreeSet<String> = entries(all_kinds()).iter().filter(|entry| !is_shared(entry)).map(path).collect();
+    let expected: BTreeSet<String> =
+        entries(with_examples()).iter().filter(|entry| !is_shared(entry)).map(path).collect();
     assert_eq!(found, expected);
 }
 
@@ -120,7 +136,7 @@ fn the_example_shows_every_default_as_it_is() {
     let shown = super::Reader::read(read(&uncommented()), Settings::default(), &mut problems);
     let shown: BTreeMap<String, Option<String>> =
         entries(shown).into_iter().map(|entry| (path(&entry), entry.value)).collect();
-    for entry in entries(all_kinds()).iter().filter(|entry| entry.value.is_some()) {
+    for entry in entries(with_examples()).iter().filter(|entry| entry.value.is_some()) {
         assert_eq!(shown[&path(entry)], entry.value, "{}", path(entry));
     }
     // Nothing is wrong in it but what the reader is meant to choose from: a secret as value and as file.
@@ -149,7 +165,7 @@ fn every_setting_of_the_example_is_explained() {
             "" => explained = false,
             _ if line.starts_with("# ") => explained = true,
             _ if is_setting
-                && !["kind", "default"].iter().any(|word| line.trim_start_matches('#').starts_with(word)) =>
+                && !["kind", "default", "bulk"].iter().any(|word| line.trim_start_matches('#').starts_with(word)) =>
             {
                 assert!(explained, "{line}");
             }

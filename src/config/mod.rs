@@ -10,6 +10,8 @@
 mod api_provider;
 mod breaker;
 mod certificates;
+mod chain;
+mod chain_rules;
 mod database;
 mod dispatch;
 mod dkim;
@@ -24,6 +26,7 @@ mod provider_rules;
 mod reader;
 mod retention;
 mod retry;
+mod route;
 mod rules;
 mod section;
 mod server;
@@ -43,6 +46,7 @@ use std::{
 pub use api_provider::{ApiProvider, ApiService, MailgunRegion, SendgridRegion};
 pub use breaker::Breaker;
 pub use certificates::{CertificateError, read_certificates, read_private_key};
+pub use chain::{Chain, Position, Share};
 pub use database::{Database, Pooling};
 pub use dispatch::Dispatch;
 pub use dkim::Dkim;
@@ -50,9 +54,10 @@ pub use http_provider::HttpProvider;
 pub use policy::Policy;
 pub use problem::SettingsErrors;
 pub use process::{Process, Role, Roles, UnknownRole};
-pub use provider::{Provider, ProviderKind};
+pub use provider::{Provider, ProviderKind, WhenBusy};
 pub use retention::Retention;
 pub use retry::{Growth, Retry};
+pub use route::Route;
 pub use server::Server;
 pub use smtp_provider::{SmtpAuth, SmtpProvider, SmtpTls};
 pub use telemetry::{LogFormat, Telemetry};
@@ -62,7 +67,7 @@ use reader::Reader;
 use section::{Section, Visitor};
 use source::{Environment, Table};
 
-/// The chain that every message takes.
+/// The chain that a message takes for which there is no route.
 pub const DEFAULT_CHAIN: &str = "default";
 
 /// Everything that can be set.
@@ -86,9 +91,11 @@ pub struct Settings {
     pub telemetry: Telemetry,
     /// The providers, by name.
     pub providers: BTreeMap<String, Provider>,
-    /// The chains: for each the names of its providers, first the one that is asked first. Every message takes `default`;
-    /// any other is refused, since nothing would take it.
-    pub chains: BTreeMap<String, Vec<String>>,
+    /// The chains: for each its providers, first the one that is asked first. A message takes the chain that a route
+    /// leads it to, else `default`.
+    pub chains: BTreeMap<String, Chain>,
+    /// The routes, in the order in which they are looked at.
+    pub routes: Vec<Route>,
 }
 
 impl Settings {
@@ -99,7 +106,9 @@ impl Settings {
 
     /// What is no mistake, but hardly meant: one line each.
     pub fn warnings(&self) -> Vec<String> {
-        provider_rules::warnings(self)
+        let mut warnings = provider_rules::warnings(self);
+        warnings.extend(chain_rules::warnings(self));
+        warnings
     }
 }
 
@@ -116,6 +125,7 @@ impl Section for Settings {
             telemetry: v.section("telemetry", self.telemetry),
             providers: v.sections("providers", self.providers, Provider::blank),
             chains: v.values("chains", self.chains),
+            routes: v.list("routes", self.routes),
         }
     }
 }

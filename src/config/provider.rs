@@ -25,8 +25,26 @@ pub struct Provider {
     /// How long it rests after its quota was used up or its credentials were refused, without a time named; 5 min by
     /// default. Shorter: a repaired account is found sooner.
     pub account_rest: Duration,
+    /// What becomes of a message while it is at one of these two limits: it waits for it, the default, or goes to the
+    /// next provider of its chain. The last that could take it is waited for in any case, and so is one that may have
+    /// the message already.
+    pub when_busy: WhenBusy,
     /// Its circuit breaker.
     pub breaker: Breaker,
+}
+
+/// What becomes of a message while a provider is at a limit of ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
+pub enum WhenBusy {
+    /// It waits for that provider.
+    #[default]
+    Wait,
+    /// It goes to the next provider of the chain.
+    Next,
+}
+
+impl Choice for WhenBusy {
+    const WORDS: &'static [(Self, &'static str)] = &[(WhenBusy::Wait, "wait"), (WhenBusy::Next, "next")];
 }
 
 /// What kind of sender a provider is. Matched only by the registry of providers, and here where its settings are read
@@ -50,6 +68,7 @@ impl Provider {
             rate_per_second: None,
             throttle_rest: Duration::from_secs(10),
             account_rest: Duration::from_secs(300),
+            when_busy: WhenBusy::default(),
             breaker: Breaker::default(),
         }
     }
@@ -83,6 +102,7 @@ impl Section for Provider {
             rate_per_second: v.optional_within("rate_per_second", self.rate_per_second, 1..=1_000_000),
             throttle_rest: v.within("throttle_rest", self.throttle_rest, Duration::from_millis(10)..=day),
             account_rest: v.within("account_rest", self.account_rest, Duration::from_millis(10)..=day),
+            when_busy: v.any("when_busy", self.when_busy),
             breaker: v.section("breaker", self.breaker),
         }
     }

@@ -1,4 +1,4 @@
-//! What must hold for providers and chains.
+//! What must hold for providers.
 //!
 //! Owns these checks only; the adapters rely on them.
 
@@ -8,20 +8,20 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::{
-    ApiProvider, ApiService, DEFAULT_CHAIN, HttpProvider, Provider, ProviderKind, Role, Settings,
+    ApiProvider, ApiService, Chain, HttpProvider, Provider, ProviderKind, Settings,
     certificates::read_certificates,
-    problem::{Problems, nearest},
+    problem::Problems,
     smtp_rules::{self, is_domain, is_loopback},
     source::same_name,
     value::Value,
 };
 
-/// Checks the providers and the chains.
+/// Checks the providers.
 pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     let mut before: Vec<&str> = Vec::new();
     for (name, provider) in &settings.providers {
         let path = format!("providers.{name}");
-        check_name(&path, name, &before, problems);
+        check_name("providers", name, &before, problems);
         before.push(name);
         check_breaker(&path, provider, problems);
         match &provider.kind {
@@ -31,12 +31,11 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
         }
         check_patience(&path, provider, settings.dispatch.attempt_timeout, problems);
     }
-    check_chains(settings, problems);
 }
 
 /// What is no mistake, but hardly meant.
 pub(super) fn warnings(settings: &Settings) -> Vec<String> {
-    let used: BTreeSet<&str> = settings.chains.values().flatten().map(String::as_str).collect();
+    let used: BTreeSet<&str> = settings.chains.values().flat_map(Chain::providers).collect();
     let unused = settings.providers.keys().filter(|name| !used.contains(name.as_str()));
     let mut warnings: Vec<String> =
         unused.map(|name| format!("providers.{name}: stands in no chain, so it is never asked")).collect();
@@ -55,7 +54,8 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
 }
 
 /// A name stands in logs, metrics and the names of environment variables.
-fn check_name(path: &str, name: &str, before: &[&str], problems: &mut Problems) {
+pub(super) fn check_name(section: &str, name: &str, before: &[&str], problems: &mut Problems) {
+    let path = &format!("{section}.{name}");
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let ends_well = |name: &str| {
         name.starts_with(|first: char| first.is_ascii_alphanumeric())
@@ -70,7 +70,7 @@ fn check_name(path: &str, name: &str, before: &[&str], problems: &mut Problems) 
         problems.add(
             path,
             None,
-            &format!("differs from providers.{other} only by case, - or _: expected another name"),
+            &format!("differs from {section}.{other} only by case, - or _: expected another name"),
         );
     }
 }
@@ -167,40 +167,6 @@ fn check_certificates(path: &str, file: Option<&Path>, problems: &mut Problems) 
     let Some(file) = file else { return };
     if let Err(wrong) = read_certificates(file) {
         problems.add(path, Some(&file.to_owned().show()), &wrong.to_string());
-    }
-}
-
-fn check_chains(settings: &Settings, problems: &mut Problems) {
-    let default = format!("chains.{DEFAULT_CHAIN}");
-    // Who does not send needs no provider.
-    let sends = settings.process.roles.has(Role::Dispatch);
-    if sends
-        && !settings.chains.contains_key(DEFAULT_CHAIN)
-        && problems.is_sound(&default)
-        && problems.is_sound("chains")
-    {
-        problems.add(&default, None, "missing, expected the names of providers, first the one that is asked first");
-    }
-    for (name, chain) in &settings.chains {
-        let path = format!("chains.{name}");
-        if name != DEFAULT_CHAIN {
-            let what = format!("every message takes the chain {DEFAULT_CHAIN}, expected no other");
-            problems.add(&path, None, &what);
-            continue;
-        }
-        if chain.is_empty() {
-            problems.add(&path, Some("[]"), "expected at least one provider");
-        }
-        for (index, provider) in chain.iter().enumerate() {
-            if chain[..index].contains(provider) {
-                problems.add(&path, Some(&provider.show()), "stands in it twice, expected once");
-            } else if !settings.providers.contains_key(provider) {
-                let hint = nearest(provider, settings.providers.keys().map(String::as_str))
-                    .map(|meant| format!(", did you mean \"{meant}\"?"))
-                    .unwrap_or_default();
-                problems.add(&path, Some(&provider.show()), &format!("there is no provider of that name{hint}"));
-            }
-        }
     }
 }
 

@@ -160,6 +160,27 @@ impl Visitor for Reader<'_> {
         known
     }
 
+    fn list<S: Section + Default>(&mut self, key: &'static str, known: Vec<S>) -> Vec<S> {
+        let path = self.path_of(key);
+        let items = match self.take(key).map(|node| node.content) {
+            None => return known,
+            Some(Content::Value(Raw::List(items))) => items,
+            Some(Content::Value(_) | Content::Table(_)) => {
+                let what = format!("expected tables, each under [[{key}]] in the file");
+                self.problems.add(&path, None, &what);
+                return known;
+            }
+        };
+        let mut list = Vec::new();
+        for (nth, item) in items.into_iter().enumerate() {
+            match item {
+                Raw::Table(table) => list.push(self.inner(format!("{path}[{nth}]."), table).finish(S::default())),
+                other => self.problems.add(&path, Some(&other.show()), "expected a table"),
+            }
+        }
+        list
+    }
+
     fn values<T: Value>(&mut self, key: &'static str, mut known: BTreeMap<String, T>) -> BTreeMap<String, T> {
         let above = self.path_of(key);
         for (name, node) in self.take_table(key) {

@@ -1,6 +1,6 @@
 //! What must hold between settings, and for values whose type does not say enough.
 //!
-//! Owns the checks of everything but providers and chains; what one setting alone can have wrong is found by the reader.
+//! Owns the checks of everything but providers, chains and routes; what one setting alone can have wrong is found by the reader.
 
 use secrecy::ExposeSecret;
 use tracing_subscriber::EnvFilter;
@@ -17,6 +17,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     check_policy(settings, problems);
     check_telemetry(settings, problems);
     super::provider_rules::check(settings, problems);
+    super::chain_rules::check(settings, problems);
 }
 
 impl Problems {

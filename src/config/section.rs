@@ -49,6 +49,9 @@ pub(super) trait Visitor {
         blank: fn() -> S,
     ) -> BTreeMap<String, S>;
 
+    /// A list of tables.
+    fn list<S: Section + Default>(&mut self, key: &'static str, known: Vec<S>) -> Vec<S>;
+
     /// A table of named values.
     fn values<T: Value>(&mut self, key: &'static str, known: BTreeMap<String, T>) -> BTreeMap<String, T>;
 

@@ -63,9 +63,11 @@ pub(super) enum Raw {
     Float(f64),
     Bool(bool),
     List(Vec<Raw>),
+    /// A table in a list.
+    Table(Table),
     /// The text of an environment variable, which may be meant as any type.
     Word(String),
-    /// What no setting is: a date, a table in a list, a number that fits in no type.
+    /// What no setting is: a date, a number that fits in no type.
     Other(String),
 }
 
@@ -200,23 +202,23 @@ impl Lines<'_> {
     fn node(&self, offset: usize, value: &Spanned<DeValue<'_>>) -> Node {
         let content = match value.get_ref() {
             DeValue::Table(table) => Content::Table(self.table(table)),
-            other => Content::Value(raw(other)),
+            other => Content::Value(self.raw(other)),
         };
         Node { origin: Origin::Line(self.at(offset)), content }
     }
-}
 
-fn raw(value: &DeValue<'_>) -> Raw {
-    match value {
-        DeValue::String(text) => Raw::Text(text.to_string()),
-        DeValue::Boolean(value) => Raw::Bool(*value),
-        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-            .map_or_else(|_| Raw::Other(number.as_str().to_owned()), Raw::Integer),
-        DeValue::Float(number) => {
-            number.as_str().parse().map_or_else(|_| Raw::Other(number.as_str().to_owned()), Raw::Float)
+    fn raw(&self, value: &DeValue<'_>) -> Raw {
+        match value {
+            DeValue::String(text) => Raw::Text(text.to_string()),
+            DeValue::Boolean(value) => Raw::Bool(*value),
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .map_or_else(|_| Raw::Other(number.as_str().to_owned()), Raw::Integer),
+            DeValue::Float(number) => {
+                number.as_str().parse().map_or_else(|_| Raw::Other(number.as_str().to_owned()), Raw::Float)
+            }
+            DeValue::Array(items) => Raw::List(items.iter().map(|item| self.raw(item.get_ref())).collect()),
+            DeValue::Datetime(_) => Raw::Other("a date".to_owned()),
+            DeValue::Table(table) => Raw::Table(self.table(table)),
         }
-        DeValue::Array(items) => Raw::List(items.iter().map(|item| raw(item.get_ref())).collect()),
-        DeValue::Datetime(_) => Raw::Other("a date".to_owned()),
-        DeValue::Table(_) => Raw::Other("a table".to_owned()),
     }
 }

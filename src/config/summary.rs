@@ -17,7 +17,7 @@ const MASK: &str = "\"********\"";
 /// A setting as it stands.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The table it is in, `providers.backup.breaker`.
+    /// The table it is in, `providers.backup.breaker`, or `routes[0]` in a list.
     pub(super) table: String,
     /// Its name there.
     pub(super) key: String,
@@ -38,7 +38,7 @@ pub(super) fn print(section: impl Section) -> String {
     for entry in entries(section) {
         if entry.table != table {
             let gap = if text.is_empty() { "" } else { "\n" };
-            text.push_str(&format!("{gap}[{}]\n", entry.table));
+            text.push_str(&format!("{gap}{}\n", header(&entry.table)));
             table = entry.table;
         }
         match entry.value {
@@ -47,6 +47,14 @@ pub(super) fn print(section: impl Section) -> String {
         }
     }
     text
+}
+
+/// How a table begins in the file.
+fn header(table: &str) -> String {
+    match table.split_once('[') {
+        Some((list, _)) => format!("[[{list}]]"),
+        None => format!("[{table}]"),
+    }
 }
 
 struct Lister {
@@ -99,6 +107,11 @@ impl Visitor for Lister {
             known.into_iter().map(|(name, section)| (name.clone(), lister.below(&name, |l| section.visit(l)))).collect()
         };
         self.below(key, list)
+    }
+
+    fn list<S: Section + Default>(&mut self, key: &'static str, known: Vec<S>) -> Vec<S> {
+        let one = |(nth, section): (usize, S)| self.below(&format!("{key}[{nth}]"), |lister| section.visit(lister));
+        known.into_iter().enumerate().map(one).collect()
     }
 
     fn values<T: Value>(&mut self, key: &'static str, known: BTreeMap<String, T>) -> BTreeMap<String, T> {

@@ -34,6 +34,7 @@ impl Raw {
             Raw::Float(number) => number.to_string(),
             Raw::Bool(value) => value.to_string(),
             Raw::List(items) => format!("[{}]", items.iter().map(Raw::show).collect::<Vec<_>>().join(", ")),
+            Raw::Table(_) => "a table".to_owned(),
             Raw::Other(what) => what.clone(),
         }
     }

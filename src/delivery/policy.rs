@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 
-use super::{Class, ProviderName, Round, Status};
+use super::{Attempt, Class, ProviderName, Round, Status};
 use crate::{
     config,
     message::{RecipientIndex, UnknownOutcome},
@@ -45,6 +45,8 @@ pub struct Standing {
     pub accepted_before: bool,
     /// When the first attempt of unknown outcome began, if one stands in its history.
     pub unknown_since: Option<OffsetDateTime>,
+    /// The provider of the last attempt before this round, if that left the outcome unknown.
+    pub unknown_at: Option<ProviderName>,
     /// Whether it was never tried (NOT_YET_SENT before the claim).
     pub untried: bool,
     /// Whether somebody asked to call it off.
@@ -79,7 +81,7 @@ pub enum Next {
         open: Vec<RecipientIndex>,
         /// Whether this round counts.
         round_spent: bool,
-        /// The provider to ask first: the one that deferred it, or that may have it.
+        /// The provider to ask first: the one that deferred it, or that may have it and was not asked about it again yet.
         ask_first: Option<ProviderName>,
     },
 }
@@ -105,8 +107,9 @@ pub fn next(standing: &Standing, round: &Round, policy: &RetryPolicy, now: Offse
     if standing.expire_at.is_some_and(|at| at <= now) {
         return call_off(Status::Expired, Status::FailedRetriesExhausted, unknown, accepted, open);
     }
-    if no_provider_is_left(round, &open) && !unknown {
-        return Next::Person { status: Status::FailedNotRetryable, open };
+    if no_provider_is_left(round, &open) {
+        let status = if unknown { Status::FailedOutcomeUnknown } else { Status::FailedNotRetryable };
+        return Next::Person { status, open };
     }
 
     let round_spent = round.spends();
@@ -127,7 +130,7 @@ pub fn next(standing: &Standing, round: &Round, policy: &RetryPolicy, now: Offse
     Next::Again {
         status: if standing.untried && round.attempts.is_empty() { Status::NotYetSent } else { Status::RequiredResend },
         due_at: due_at.min(standing.give_up_at).min(standing.expire_at.unwrap_or(due_at)),
-        ask_first: provider_to_ask_first(round, &open, hold),
+        ask_first: provider_to_ask_first(standing, round, &open, hold),
         open,
         round_spent,
     }
@@ -207,12 +210,28 @@ fn key_holds(standing: &Standing, round: &Round, due_at: OffsetDateTime) -> bool
 }
 
 /// The provider that deferred it, or that may have it: under hold the one that was asked, since nobody else may be.
-fn provider_to_ask_first(round: &Round, open: &[RecipientIndex], hold: bool) -> Option<ProviderName> {
-    let keeps = |class| matches!(class, Class::Deferred | Class::OutcomeUnknown);
+///
+/// Under resend a provider that may have it is asked again once. If it does not tell then either, it is not ready for
+/// this message, whatever it does for others: at a quiet time its circuit may stay closed for ever, and the message would
+/// stay with it until the rounds are used up. Then the next provider is asked, after the pause, and this one after it.
+fn provider_to_ask_first(
+    standing: &Standing,
+    round: &Round,
+    open: &[RecipientIndex],
+    hold: bool,
+) -> Option<ProviderName> {
+    let keeps = |attempt: &&Attempt| {
+        let was_asked_again = standing.unknown_at.as_ref() == Some(&attempt.provider);
+        attempt.outcome.verdicts.iter().filter(|(recipient, _)| open.contains(recipient)).any(|(_, verdict)| {
+            match verdict.class {
+                Class::Deferred => true,
+                Class::OutcomeUnknown => hold || !was_asked_again,
+                _ => false,
+            }
+        })
+    };
     let mut latest_first = round.attempts.iter().rev();
-    let keeps_it = latest_first
-        .clone()
-        .find(|a| a.outcome.verdicts.iter().any(|(recipient, v)| open.contains(recipient) && keeps(v.class)));
+    let keeps_it = latest_first.clone().find(keeps);
     keeps_it.or(latest_first.next().filter(|_| hold)).map(|attempt| attempt.provider.clone())
 }
 

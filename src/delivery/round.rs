@@ -22,6 +22,8 @@ pub struct Attempt {
     pub recognises_key_for: Option<Duration>,
     /// What it told.
     pub outcome: Outcome,
+    /// The providers considered since the attempt before it, in the same round, and not asked.
+    pub skipped: Vec<Skip>,
 }
 
 impl Attempt {
@@ -47,7 +49,7 @@ pub struct Skip {
 pub struct Round {
     /// The attempts, in their order.
     pub attempts: Vec<Attempt>,
-    /// The providers that were not asked.
+    /// The providers that were considered and not asked, in their order: those before an attempt are with it as well.
     pub skipped: Vec<Skip>,
     /// When the first of the providers that can carry it can be asked again; `None` if that is not known.
     pub ready_at: Option<OffsetDateTime>,
@@ -58,6 +60,12 @@ impl Round {
     pub fn spends(&self) -> bool {
         let verdicts = self.attempts.iter().flat_map(|attempt| &attempt.outcome.verdicts);
         verdicts.into_iter().any(|(_, verdict)| verdict.class.spends_round())
+    }
+
+    /// The providers considered since the last attempt, or since the beginning, and not asked.
+    pub fn skipped_since_last_attempt(&self) -> &[Skip] {
+        let before: usize = self.attempts.iter().map(|attempt| attempt.skipped.len()).sum();
+        self.skipped.get(before..).unwrap_or_default()
     }
 
     /// The class each recipient was left with: that of the last attempt that offered it.

@@ -70,6 +70,7 @@ impl Gatekeeper {
         let chain = self.chains.get(&new.chain)?;
         // While a provider is tried out it is the claim that chooses with what.
         let Readiness::Ready { provider, places: 1.., trials: 0, .. } = chain.readiness() else { return None };
+        let provider = chain.first_for(new.message.id).unwrap_or(provider);
         if !self.book.lock().lets_in(lane, new.send_at, OVERTAKES_AT_MOST) {
             return None;
         }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     chain::{Chain, Journal, Proceed},
-    delivery::{Attempt, Class, Health, Outcome, ProviderName, Round, Scope, Verdict},
+    delivery::{Attempt, Class, Health, Outcome, ProviderName, Round, Scope, Skip, Verdict},
     message::RecipientIndex,
     outbox::Outbox,
 };
@@ -68,6 +68,7 @@ struct UnderWay {
     provider: ProviderName,
     started_at: OffsetDateTime,
     offered: Vec<RecipientIndex>,
+    skipped: Vec<Skip>,
 }
 
 impl Progress {
@@ -115,6 +116,7 @@ impl UnderWay {
             started_at: self.started_at,
             duration: (now - self.started_at).try_into().unwrap_or_default(),
             outcome: Outcome::uniform(&self.offered, &verdict, Health::Neutral),
+            skipped: self.skipped,
         }
     }
 }
@@ -125,13 +127,17 @@ impl Journal for LeaseJournal {
         finished: &'a [Attempt],
         open: &'a [RecipientIndex],
         next: &'a ProviderName,
+        skipped: &'a [Skip],
     ) -> BoxFuture<'a, Proceed> {
         Box::pin(async move {
             match self.write(finished, open, next).await {
                 Ok(()) => {
-                    let started_at = self.outbox.clock().now();
-                    self.progress.steps().under_way =
-                        Some(UnderWay { provider: next.clone(), started_at, offered: offered(finished, open) });
+                    self.progress.steps().under_way = Some(UnderWay {
+                        provider: next.clone(),
+                        started_at: self.outbox.clock().now(),
+                        offered: offered(finished, open),
+                        skipped: skipped.to_vec(),
+                    });
                     Proceed::Go
                 }
                 Err(stopped) => {

@@ -60,7 +60,12 @@ pub(super) struct Job {
 impl Sender {
     /// The message that was claimed for that place.
     pub(super) fn job(&self, claimed: Claimed, priority: Priority, place: Place) -> Job {
-        let expected = self.chains.get(&claimed.chain).and_then(|chain| chain.expect(&claimed.provider, priority));
+        let chain = self.chains.get(&claimed.chain);
+        let expected = chain.and_then(|chain| {
+            // The claim names the first of the chain; where several share its place, the message has one of its own.
+            let own = if claimed.ask_first { None } else { chain.first_for(claimed.lease.id) };
+            chain.expect(own.as_ref().unwrap_or(&claimed.provider), priority)
+        });
         self.job_expected(claimed, place, expected)
     }
 
@@ -144,6 +149,7 @@ impl Sender {
             message,
             open: open.clone(),
             ask_first: claimed.ask_first.then(|| claimed.provider.clone()),
+            ask_last: claimed.unknown_at.clone(),
             only_first: holds_unknown(&claimed),
             deadline: Instant::now() + self.attempt_timeout,
             journal: journal.clone(),
@@ -201,6 +207,7 @@ impl Sender {
             accepted: round.attempts.iter().any(|attempt| attempt.left_any(Class::Accepted)),
             unknown_since: first_unknown(&round),
             round_spent: round.spends(),
+            skipped: round.skipped_since_last_attempt().to_vec(),
             attempts: round.attempts.into_iter().skip(written).collect(),
             next,
         };
@@ -226,6 +233,7 @@ impl Sender {
             lease: claimed.lease,
             round: claimed.rounds + 1,
             attempts: Vec::new(),
+            skipped: Vec::new(),
             accepted: false,
             unknown_since: None,
             round_spent: false,
@@ -257,6 +265,7 @@ fn standing(claimed: &Claimed, open: Vec<RecipientIndex>) -> Standing {
         open,
         accepted_before: claimed.accepted_before,
         unknown_since: claimed.unknown_since,
+        unknown_at: claimed.unknown_at.clone(),
         untried: claimed.untried,
         cancel_requested: false,
         expire_at: claimed.expire_at,

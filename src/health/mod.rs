@@ -124,15 +124,21 @@ impl Board {
         self.states.read().unwrap_or_else(PoisonError::into_inner).get(provider).cloned()
     }
 
+    /// The providers of a chain, in their order; `None` for a chain that this process does not have.
+    pub fn providers_of(&self, chain: &str) -> Option<Vec<ProviderName>> {
+        self.chains.read().unwrap_or_else(PoisonError::into_inner).get(chain).cloned()
+    }
+
+    /// What keeps a provider from being asked, in words; `None` if nothing does.
+    pub fn held_up(&self, provider: &ProviderName, now: OffsetDateTime) -> Option<String> {
+        self.provider(provider)?.keeps_out(provider, now)
+    }
+
     /// What a message of that chain waits for, in words; `None` if a provider of the chain would take it now.
     pub fn waiting_for(&self, chain: &str, now: OffsetDateTime) -> Option<String> {
-        let chains = self.chains.read().unwrap_or_else(PoisonError::into_inner);
-        let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
-        let reasons: Vec<String> = chains
-            .get(chain)?
-            .iter()
-            .map(|provider| states.get(provider)?.keeps_out(provider, now))
-            .collect::<Option<_>>()?;
+        let providers = self.providers_of(chain)?;
+        let reasons: Vec<String> =
+            providers.iter().map(|provider| self.held_up(provider, now)).collect::<Option<_>>()?;
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 }

@@ -34,6 +34,11 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether it is a limit of our own settings, which says nothing of the provider.
+    pub fn is_our_limit(&self) -> bool {
+        matches!(self, Reason::ConcurrencyLimit | Reason::RateLimit)
+    }
+
     /// The reason as a clause about a provider: "circuit of provider primary is open".
     pub fn of(&self, provider: &ProviderName) -> String {
         match self {

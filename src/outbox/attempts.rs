@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{OutboxError, error::unreadable};
+use super::{OutboxError, error::unreadable, skips};
 use crate::{
     delivery::{Attempt, Class, Scope, Verdict},
     message::RecipientIndex,
@@ -29,6 +29,7 @@ pub(super) struct AttemptColumns<'a> {
     pub(super) provider_message_id: Vec<Option<String>>,
     pub(super) offered: Vec<Option<String>>,
     pub(super) verdicts: Vec<Option<String>>,
+    pub(super) skipped: Vec<Option<String>>,
 }
 
 impl<'a> AttemptColumns<'a> {
@@ -66,6 +67,7 @@ impl<'a> AttemptColumns<'a> {
         };
         self.offered.push(offered);
         self.verdicts.push(verdicts);
+        self.skipped.push(skips::to_json(&attempt.skipped));
     }
 }
 

@@ -112,6 +112,8 @@ pub struct Claimed {
     pub accepted_before: bool,
     /// When the first attempt of unknown outcome began, if there was one.
     pub unknown_since: Option<OffsetDateTime>,
+    /// The provider of its last attempt, a takeover included, if that left the outcome unknown.
+    pub unknown_at: Option<ProviderName>,
     /// When it expires.
     pub expire_at: Option<OffsetDateTime>,
     /// When it has waited the allowed time.

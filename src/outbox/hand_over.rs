@@ -58,7 +58,8 @@ impl Outbox {
                     &columns.detail,
                     &columns.provider_message_id as _,
                     &columns.offered as _,
-                    &columns.verdicts as _
+                    &columns.verdicts as _,
+                    &columns.skipped as _
                 )
                 .fetch_optional(&mut begun)
                 .await?;
@@ -90,6 +91,7 @@ fn cut_short(
         lease,
         round,
         attempts: finished.to_vec(),
+        skipped: Vec::new(),
         accepted: attempts::accepted(finished).next().is_some(),
         unknown_since: attempts::unknown_since(finished),
         // The round goes on: what comes next is still part of it.

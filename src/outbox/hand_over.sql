@@ -33,7 +33,8 @@ tried as materialized (
         attempt.detail,
         attempt.provider_message_id,
         string_to_array(attempt.offered, ',')::smallint[] as offered,
-        attempt.verdicts::jsonb as verdicts
+        attempt.verdicts::jsonb as verdicts,
+        attempt.skipped::jsonb as skipped
     from wanted
     cross join unnest(
         $7::integer[],
@@ -47,7 +48,8 @@ tried as materialized (
         $15::text[],
         $16::text[],
         $17::text[],
-        $18::text[]
+        $18::text[],
+        $19::text[]
     ) as attempt (
         nth,
         round,
@@ -60,7 +62,8 @@ tried as materialized (
         detail,
         provider_message_id,
         offered,
-        verdicts
+        verdicts,
+        skipped
     )
     -- Made again after its answer was lost: what is written is not written twice.
     where wanted.attempts = 0
@@ -100,7 +103,8 @@ written as (
         provider_message_id,
         duration_us,
         offered,
-        verdicts
+        verdicts,
+        skipped
     )
     select
         $1,
@@ -115,7 +119,8 @@ written as (
         provider_message_id,
         duration_us,
         offered,
-        verdicts
+        verdicts,
+        skipped
     from tried
     order by nth
 ),

@@ -6,8 +6,8 @@
 -- history at once, as a takeover. Answers with the messages that still exist.
 --
 --  $1, $2    messages, and for each the recipients that were accepted
---  $3 … $15  the attempts
---  $16, $17  the least and the greatest id, so that only the days between them are looked at
+--  $3 … $16  the attempts
+--  $17, $18  the least and the greatest id, so that only the days between them are looked at
 with outcome as materialized (
     select id, string_to_array(accepted, ',')::smallint[] as accepted
     from unnest($1::uuid[], $2::text[]) as outcome (id, accepted)
@@ -36,8 +36,8 @@ kept as materialized (
         select cardinality(message.recipients) as recipients
         from message
         where message.id = outcome.id
-            and message.id >= $16
-            and message.id <= $17
+            and message.id >= $17
+            and message.id <= $18
         limit 1
     ) as message
 ),
@@ -56,6 +56,7 @@ heard as materialized (
         attempt.provider_message_id,
         string_to_array(attempt.offered, ',')::smallint[] as offered,
         attempt.verdicts::jsonb as verdicts,
+        attempt.skipped::jsonb as skipped,
         max(attempt.nth) over (partition by attempt.id) as last_nth
     from unnest(
         $3::uuid[],
@@ -70,7 +71,8 @@ heard as materialized (
         $12::text[],
         $13::text[],
         $14::text[],
-        $15::text[]
+        $15::text[],
+        $16::text[]
     ) as attempt (
         id,
         nth,
@@ -84,7 +86,8 @@ heard as materialized (
         detail,
         provider_message_id,
         offered,
-        verdicts
+        verdicts,
+        skipped
     )
     join kept on kept.id = attempt.id
     -- A settle made again after its answer was lost brings what is written already.
@@ -92,8 +95,8 @@ heard as materialized (
         select
         from event
         where event.message_id = attempt.id
-            and event.message_id >= $16
-            and event.message_id <= $17
+            and event.message_id >= $17
+            and event.message_id <= $18
             and event.at = attempt.started_at
             and event.provider = attempt.provider
             and event.round = attempt.round
@@ -177,6 +180,7 @@ written as (
         duration_us,
         offered,
         verdicts,
+        skipped,
         status,
         finished_at,
         rounds,
@@ -196,6 +200,7 @@ written as (
         duration_us,
         offered,
         verdicts,
+        skipped,
         status,
         finished_at,
         rounds,
@@ -216,6 +221,7 @@ written as (
             null::bigint as duration_us,
             open_recipients as offered,
             null::jsonb as verdicts,
+            null::jsonb as skipped,
             null::status as status,
             null::timestamptz as finished_at,
             null::integer as rounds,
@@ -239,6 +245,7 @@ written as (
             heard.duration_us,
             heard.offered,
             heard.verdicts,
+            heard.skipped,
             case when turned.id is not null then 'SUCCESS_SENT'::status end,
             case when turned.id is not null then now() end,
             turned.rounds,

@@ -34,6 +34,7 @@ mod remove;
 mod retention;
 mod retire;
 mod settle;
+mod skips;
 mod tally;
 mod types;
 mod wake;

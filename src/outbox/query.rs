@@ -11,7 +11,8 @@ use super::{
     Event, EventKind, MessageStatus, Outbox, OutboxError,
     attempts::{from_json, parse_class, parse_scope, recipients},
     days::id_range,
-    error::unreadable,
+    error::{read_priority, unreadable},
+    skips,
 };
 use crate::{
     delivery::{ProviderName, Status, Verdict},
@@ -27,7 +28,9 @@ struct Row {
     due_at: Option<OffsetDateTime>,
     finished_at: Option<OffsetDateTime>,
     rounds: i32,
-    chain: Option<String>,
+    chain: String,
+    priority: Option<String>,
+    is_paused: bool,
     provider: Option<String>,
     correlation_id: String,
     document_type: Option<String>,
@@ -46,6 +49,9 @@ struct Row {
     duration_us: Option<i64>,
     offered: Option<Vec<i16>>,
     verdicts: Option<serde_json::Value>,
+    event_skipped: Option<serde_json::Value>,
+    skipped: Option<serde_json::Value>,
+    bound_to: Option<String>,
 }
 
 impl Outbox {
@@ -90,6 +96,10 @@ impl Row {
             finished_at: self.finished_at,
             rounds: u32::try_from(self.rounds).unwrap_or(0),
             chain: self.chain,
+            priority: self.priority.as_deref().map(read_priority).transpose()?,
+            is_paused: self.is_paused,
+            skipped: skips::from_json(self.skipped)?,
+            bound_to: self.bound_to.as_deref().map(ProviderName::new),
             provider: self.provider.as_deref().map(ProviderName::new),
             correlation_id: self.correlation_id,
             document_type: self.document_type,
@@ -117,6 +127,7 @@ impl Row {
             detail: self.detail.clone(),
             provider_message_id: self.provider_message_id.clone(),
             verdicts: self.verdicts()?,
+            skipped: skips::from_json(self.event_skipped.clone())?,
         }))
     }
 

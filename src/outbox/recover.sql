@@ -37,7 +37,8 @@ with taken as materialized (
         due.last_provider,
         due.last_code,
         due.provider_message_id,
-        due.size_bytes
+        due.size_bytes,
+        due.skipped
     from unnest($1::integer[], $2::timestamptz[], $3::text[]) as asked (lane, since, provider)
     cross join lateral (
         select
@@ -61,7 +62,8 @@ with taken as materialized (
             pending.last_provider,
             pending.last_code,
             pending.provider_message_id,
-            pending.size_bytes
+            pending.size_bytes,
+            pending.skipped
         from pending
         where pending.lane = asked.lane
             and pending.due_at >= asked.since
@@ -102,6 +104,7 @@ counted as (
         taken.cancel_requested,
         taken.open_recipients,
         taken.size_bytes,
+        taken.skipped,
         taken.provider,
         case cut.off when 1 then taken.begun_at else taken.last_attempt_at end as last_attempt_at,
         case cut.off when 1 then 'OUTCOME_UNKNOWN' else taken.last_class end as last_class,
@@ -133,6 +136,7 @@ judged as materialized (
         counted.cancel_requested,
         counted.open_recipients,
         counted.size_bytes,
+        counted.skipped,
         counted.provider,
         counted.last_attempt_at,
         counted.last_class,
@@ -181,7 +185,7 @@ moved as (
         -- that were only held beside it must not be taken for sent time and again.
         begun_at = null,
         provider = case
-            when judged.fate = 'FAILED_OUTCOME_UNKNOWN' then judged.provider
+            when judged.fate = 'FAILED_OUTCOME_UNKNOWN' then coalesce(judged.provider, judged.last_provider)
             when judged.fate is not null then null
             when judged.ask_first then judged.provider
             else judged.first_provider
@@ -212,6 +216,7 @@ written as (
         scope,
         code,
         offered,
+        skipped,
         status,
         finished_at,
         rounds,
@@ -232,6 +237,7 @@ written as (
         scope,
         code,
         offered,
+        skipped,
         status,
         finished_at,
         rounds,
@@ -253,6 +259,7 @@ written as (
             case when begun_at is not null then 'WIRE'::scope end as scope,
             case when begun_at is not null then 'takeover' end as code,
             open_recipients as offered,
+            null::jsonb as skipped,
             null::status as status,
             null::timestamptz as finished_at,
             null::integer as rounds,
@@ -276,6 +283,7 @@ written as (
             null,
             null,
             null,
+            judged.skipped,
             final.status,
             case when final.status is not null then now() end,
             case when final.status is not null then judged.rounds end,
@@ -319,6 +327,7 @@ select
     judged.open_recipients,
     judged.accepted_before as "accepted_before!",
     judged.unknown_since,
+    case when judged.last_class = 'OUTCOME_UNKNOWN' then judged.last_provider end as unknown_at,
     judged.expire_at,
     judged.give_up_at as "give_up_at!",
     judged.hold as "hold!",

@@ -12,6 +12,7 @@ use super::{
     attempts::{self, AttemptColumns},
     database::Begun,
     days::id_range,
+    skips,
 };
 use crate::delivery::{Class, Next, Status, Verdict};
 
@@ -64,7 +65,8 @@ impl Outbox {
                     &columns.detail,
                     &columns.provider_message_id as _,
                     &columns.offered as _,
-                    &columns.verdicts as _
+                    &columns.verdicts as _,
+                    &columns.skipped as _
                 )
                 .fetch_all(&self.hot)
                 .await
@@ -115,6 +117,7 @@ impl Outbox {
                     &outcomes.accepted,
                     &outcomes.unknown_since as _,
                     &outcomes.closed,
+                    &outcomes.skipped as _,
                     &columns.id,
                     &columns.token,
                     &columns.nth,
@@ -129,6 +132,7 @@ impl Outbox {
                     &columns.provider_message_id as _,
                     &columns.offered as _,
                     &columns.verdicts as _,
+                    &columns.skipped as _,
                     least,
                     greatest
                 )
@@ -184,6 +188,7 @@ impl Outbox {
                     &columns.provider_message_id as _,
                     &columns.offered as _,
                     &columns.verdicts as _,
+                    &columns.skipped as _,
                     least,
                     greatest
                 )
@@ -237,6 +242,7 @@ struct OutcomeColumns<'a> {
     accepted: Vec<bool>,
     unknown_since: Vec<Option<OffsetDateTime>>,
     closed: Vec<bool>,
+    skipped: Vec<Option<String>>,
 }
 
 impl<'a> OutcomeColumns<'a> {
@@ -246,6 +252,7 @@ impl<'a> OutcomeColumns<'a> {
         self.accepted.push(settlement.accepted);
         self.unknown_since.push(settlement.unknown_since);
         self.closed.push(closes(settlement));
+        self.skipped.push(skips::to_json(&settlement.skipped));
         let (status, due_at, open, ask_first, round_spent) = match &settlement.next {
             Next::Finished(status) => (*status, None, String::new(), None, settlement.round_spent),
             Next::Person { status, open } => {

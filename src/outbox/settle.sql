@@ -7,9 +7,9 @@
 -- Recipients that were accepted late, while the holder of the lease was at work, are no longer open in the row. They
 -- are not opened again, and a message that has none left is sent.
 --
---  $1 … $10   the outcomes
---  $11 … $24  the attempts that are not written down yet
---  $25, $26   the least and the greatest id, so that only the days between them are looked at
+--  $1 … $11   the outcomes
+--  $12 … $26  the attempts that are not written down yet
+--  $27, $28   the least and the greatest id, so that only the days between them are looked at
 with outcome as materialized (
     select
         id,
@@ -21,7 +21,8 @@ with outcome as materialized (
         round_spent,
         accepted,
         unknown_since,
-        closed
+        closed,
+        skipped::jsonb as skipped
     from unnest(
         $1::uuid[],
         $2::bigint[],
@@ -32,7 +33,8 @@ with outcome as materialized (
         $7::boolean[],
         $8::boolean[],
         $9::timestamptz[],
-        $10::boolean[]
+        $10::boolean[],
+        $11::text[]
     ) as outcome (
         id,
         token,
@@ -43,7 +45,8 @@ with outcome as materialized (
         round_spent,
         accepted,
         unknown_since,
-        closed
+        closed,
+        skipped
     )
 ),
 held as materialized (
@@ -71,7 +74,8 @@ held as materialized (
         outcome.round_spent,
         outcome.accepted,
         outcome.unknown_since,
-        outcome.closed
+        outcome.closed,
+        outcome.skipped
     from outcome
     join pending
         on pending.id = outcome.id
@@ -93,22 +97,24 @@ tried as materialized (
         attempt.detail,
         attempt.provider_message_id,
         string_to_array(attempt.offered, ',')::smallint[] as offered,
-        attempt.verdicts::jsonb as verdicts
+        attempt.verdicts::jsonb as verdicts,
+        attempt.skipped::jsonb as skipped
     from unnest(
-        $11::uuid[],
-        $12::bigint[],
-        $13::integer[],
+        $12::uuid[],
+        $13::bigint[],
         $14::integer[],
-        $15::text[],
-        $16::timestamptz[],
-        $17::bigint[],
-        $18::text[],
+        $15::integer[],
+        $16::text[],
+        $17::timestamptz[],
+        $18::bigint[],
         $19::text[],
         $20::text[],
         $21::text[],
         $22::text[],
         $23::text[],
-        $24::text[]
+        $24::text[],
+        $25::text[],
+        $26::text[]
     ) as attempt (
         id,
         token,
@@ -123,7 +129,8 @@ tried as materialized (
         detail,
         provider_message_id,
         offered,
-        verdicts
+        verdicts,
+        skipped
     )
     join held
         on held.id = attempt.id
@@ -134,8 +141,8 @@ tried as materialized (
             select
             from event
             where event.message_id = attempt.id
-                and event.message_id >= $25
-                and event.message_id <= $26
+                and event.message_id >= $27
+                and event.message_id <= $28
                 and event.at = attempt.started_at
                 and event.provider = attempt.provider
                 and event.round = attempt.round
@@ -185,6 +192,7 @@ after as materialized (
         rest.open_recipients,
         held.accepted,
         held.unknown_since,
+        held.skipped,
         held.rounds + held.round_spent::integer as rounds,
         held.attempts + coalesce(last.attempts, 0) as attempts,
         -- What waits without having been tried keeps the provider that it waits for.
@@ -250,6 +258,7 @@ moved as (
         open_recipients = after.open_recipients,
         accepted_before = pending.accepted_before or after.accepted,
         unknown_since = coalesce(pending.unknown_since, after.unknown_since),
+        skipped = after.skipped,
         rounds = after.rounds,
         attempts = after.attempts,
         last_attempt_at = after.last_attempt_at,
@@ -294,6 +303,7 @@ written as (
         duration_us,
         offered,
         verdicts,
+        skipped,
         status,
         finished_at,
         rounds,
@@ -318,6 +328,7 @@ written as (
         duration_us,
         offered,
         verdicts,
+        skipped,
         status,
         finished_at,
         rounds,
@@ -343,6 +354,7 @@ written as (
             tried.duration_us,
             tried.offered,
             tried.verdicts,
+            tried.skipped,
             final.status,
             case when final.status is not null then now() end as finished_at,
             case when final.status is not null then after.rounds end as rounds,
@@ -375,6 +387,7 @@ written as (
             null,
             null,
             null,
+            after.skipped,
             final.status,
             case when final.status is not null then now() end,
             case when final.status is not null then after.rounds end,

@@ -5,7 +5,7 @@
 -- Rows are locked in the order of their ids, so that two settles never wait for each other in a circle.
 --
 --  $1, $2    messages and tokens
---  $3 … $13  the attempt of each
+--  $3 … $14  the attempt of each
 with outcome as materialized (
     select
         id,
@@ -20,7 +20,8 @@ with outcome as materialized (
         detail,
         provider_message_id,
         string_to_array(offered, ',')::smallint[] as offered,
-        verdicts::jsonb as verdicts
+        verdicts::jsonb as verdicts,
+        skipped::jsonb as skipped
     from unnest(
         $1::uuid[],
         $2::bigint[],
@@ -34,7 +35,8 @@ with outcome as materialized (
         $10::text[],
         $11::text[],
         $12::text[],
-        $13::text[]
+        $13::text[],
+        $14::text[]
     ) as outcome (
         id,
         token,
@@ -48,7 +50,8 @@ with outcome as materialized (
         detail,
         provider_message_id,
         offered,
-        verdicts
+        verdicts,
+        skipped
     )
     order by id
 ),
@@ -88,7 +91,8 @@ sent as materialized (
         outcome.detail,
         outcome.provider_message_id,
         outcome.offered,
-        outcome.verdicts
+        outcome.verdicts,
+        outcome.skipped
     from outcome
     join gone on gone.id = outcome.id
 ),
@@ -107,6 +111,7 @@ written as (
         duration_us,
         offered,
         verdicts,
+        skipped,
         status,
         finished_at,
         rounds,
@@ -126,6 +131,7 @@ written as (
         duration_us,
         offered,
         verdicts,
+        skipped,
         'SUCCESS_SENT',
         now(),
         -- What was accepted has spent its round.

@@ -14,7 +14,9 @@ select
     pending.due_at as "due_at?",
     final.finished_at as "finished_at?",
     coalesce(pending.rounds, final.rounds) as "rounds!",
-    lane.chain as "chain?",
+    coalesce(lane.chain, message.chain) as "chain!",
+    lane.priority::text as "priority?",
+    coalesce(lane.paused, false) as "is_paused!",
     pending.provider as "provider?",
     message.correlation_id as "correlation_id!",
     message.document_type as "document_type?",
@@ -31,13 +33,17 @@ select
     history.provider_message_id as "provider_message_id?",
     history.duration_us as "duration_us?",
     history.offered as "offered?",
-    history.verdicts as "verdicts?"
+    history.verdicts as "verdicts?",
+    history.skipped as "event_skipped?",
+    pending.skipped as "skipped?",
+    case when pending.hold and pending.unknown_since is not null then pending.provider end as "bound_to?"
 from unnest($1::uuid[]) with ordinality as wanted (id, nth)
 cross join lateral (
     select
         id,
         client,
         accepted_at,
+        chain,
         correlation_id,
         document_type,
         recipients
@@ -55,7 +61,10 @@ left join lateral (
         due_at,
         rounds,
         provider,
-        lane
+        lane,
+        hold,
+        unknown_since,
+        skipped
     from pending
     where pending.id = wanted.id
     limit 1
@@ -86,7 +95,8 @@ left join lateral (
         provider_message_id,
         duration_us,
         offered,
-        verdicts
+        verdicts,
+        skipped
     from event
     where event.message_id = wanted.id
         and event.message_id >= $3

@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 use time::OffsetDateTime;
 
 use crate::{
-    delivery::{Attempt, Class, Next, ProviderName, Scope, Status, Verdict},
-    message::{ClientId, EmailAddress, Message, MessageId, RecipientIndex},
+    delivery::{Attempt, Class, Next, ProviderName, Scope, Skip, Status, Verdict},
+    message::{ClientId, EmailAddress, Message, MessageId, Priority, RecipientIndex},
 };
 
 /// A message to accept.
@@ -88,6 +88,8 @@ pub struct Settlement {
     pub round: u32,
     /// The attempts that have not been written down yet.
     pub attempts: Vec<Attempt>,
+    /// The providers considered since the last attempt, or in a round without one, and not asked.
+    pub skipped: Vec<Skip>,
     /// Whether any attempt of the round, written down or not, left a recipient accepted.
     pub accepted: bool,
     /// When the first attempt of unknown outcome of the round began.
@@ -127,8 +129,16 @@ pub struct MessageStatus {
     pub finished_at: Option<OffsetDateTime>,
     /// The rounds spent.
     pub rounds: u32,
-    /// The chain it is offered to; `None` once it is finished.
-    pub chain: Option<String>,
+    /// The chain it is offered to; once it is finished the one it was accepted for.
+    pub chain: String,
+    /// The priority of the lane it waits in; `None` once it is finished.
+    pub priority: Option<Priority>,
+    /// Whether an operator has paused that lane.
+    pub is_paused: bool,
+    /// The providers that the last round considered since its last attempt, and did not ask.
+    pub skipped: Vec<Skip>,
+    /// The provider that alone may be asked, if there is one: it may have the message, which must not be sent twice.
+    pub bound_to: Option<ProviderName>,
     /// The provider that the row names, while it waits for one.
     pub provider: Option<ProviderName>,
     /// What ties it to the caller's own work.
@@ -166,6 +176,8 @@ pub struct Event {
     pub provider_message_id: Option<String>,
     /// The verdict for each recipient that was offered.
     pub verdicts: Vec<(RecipientIndex, Verdict)>,
+    /// The providers that were considered before and not asked.
+    pub skipped: Vec<Skip>,
 }
 
 /// What a line of the history records.

@@ -1,9 +1,10 @@
-//! What may be sent: the checks between a caller's request and a message that is stored.
+//! What may be sent, and by which chain: the checks between a caller's request and a message that is stored.
 //!
 //! Owns every rule about the content of an email; knows nothing of protobuf, of the database or of providers.
 //!
 //! [`Policy::admit`] takes a [`Draft`], the email as the caller wrote it, and gives the parsed [`Email`], or all that
-//! is wrong with it at once. [`request::check`] does the same for the fields beside the email.
+//! is wrong with it at once. [`request::check`] does the same for the fields beside the email. [`Routes`] leads it to its
+//! chain.
 
 mod attachments;
 mod body;
@@ -15,6 +16,7 @@ mod media;
 #[cfg(test)]
 mod random_tests;
 pub mod request;
+mod routes;
 #[cfg(test)]
 mod tests;
 mod violation;
@@ -23,6 +25,7 @@ use std::collections::HashSet;
 
 pub use self::{
     draft::{Draft, DraftAttachment, DraftHeader, DraftMailbox},
+    routes::Routes,
     violation::Violation,
 };
 use self::{media::AllowedTypes, violation::Violations};

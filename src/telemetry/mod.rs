@@ -14,6 +14,7 @@
 //! export runs on a thread of its own, spans that find no room are dropped, and what cannot be honoured is a warning.
 
 mod context;
+mod counters;
 mod export;
 mod gauges;
 mod noise;
@@ -22,7 +23,8 @@ mod setup;
 mod span;
 
 pub use context::{accept_context, trace_id};
+pub use counters::count_failover;
 pub use export::Guard;
 pub use gauges::OutboxGauges;
 pub use setup::{InitError, init};
-pub use span::{attempt_span, end_attempt, server_span, traceparent};
+pub use span::{attempt_span, end_attempt, note_idle_round, note_skipped, server_span, traceparent};

@@ -3,13 +3,14 @@
 //! Owns their names, parents and fields; which fields there are is said here once, so that no content gets in.
 
 use http::HeaderMap;
-use opentelemetry::trace::Status;
+use opentelemetry::{KeyValue, trace::Status};
+use time::format_description::well_known::Rfc3339;
 use tracing::{Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::context;
 use crate::{
-    delivery::{Class, Outcome, ProviderName},
+    delivery::{Class, Outcome, ProviderName, Skip},
     message::Message,
 };
 
@@ -54,6 +55,35 @@ pub fn attempt_span(message: &Message, provider: &ProviderName) -> Span {
         adopt(&span, caller);
     }
     span
+}
+
+/// Records who was considered before and passed over: an event for each, with the reason.
+pub fn note_skipped(span: &Span, skipped: &[Skip]) {
+    for Skip { provider, reason, until } in skipped {
+        let mut attributes = vec![
+            KeyValue::new("postrider.provider", provider.as_str().to_owned()),
+            KeyValue::new("reason", reason.clone()),
+        ];
+        if let Some(until) = until.and_then(|until| until.format(&Rfc3339).ok()) {
+            attributes.push(KeyValue::new("until", until));
+        }
+        span.add_event("provider skipped", attributes);
+    }
+}
+
+/// Leaves a span of its own for a round in which nobody could be asked: it says who was considered, and why not.
+pub fn note_idle_round(message: &Message, skipped: &[Skip]) {
+    let span = tracing::info_span!(
+        parent: None,
+        "round without an attempt",
+        messaging.message.id = %message.id,
+        postrider.correlation_id = message.correlation_id,
+        postrider.client = message.client.as_str(),
+    );
+    if let Some(caller) = context::parse(&message.trace) {
+        adopt(&span, caller);
+    }
+    note_skipped(&span, skipped);
 }
 
 /// Records how an attempt ended: its class and the provider's code, not the provider's words, which may hold addresses.

@@ -73,7 +73,7 @@ async fn what_is_to_be_sent_later_waits_for_its_time() {
     let send_at = prost_types::Timestamp::from(SystemTime::now() + Duration::from_secs(3600));
     let told = told(&service, SendEmailRequest { send_at: Some(send_at), ..request() }, &[]).await;
     assert_eq!(told.next_attempt_at.map(|at| at.seconds), Some(send_at.seconds));
-    assert!(told.waiting_for.starts_with("round 1 at 20"), "{}", told.waiting_for);
+    assert!(told.waiting_for.starts_with("its scheduled time, 20"), "{}", told.waiting_for);
 }
 
 #[tokio::test]

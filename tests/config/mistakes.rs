@@ -90,7 +90,7 @@ spare = []
         r#"dispatch.attempt_timeout = "10m": expected "15m 10s" at least, the sum of providers.relay.connect_timeout, providers.relay.command_timeout, providers.relay.data_timeout (line 16)"#,
         r#"chains.default = "gatway": there is no provider of that name, did you mean "gateway"? (line 42)"#,
         r#"chains.default = "relay": stands in it twice, expected once (line 42)"#,
-        r#"chains.spare: every message takes the chain default, expected no other (line 43)"#,
+        r#"chains.spare = []: expected at least one provider (line 43)"#,
     ];
     assert_eq!(errors.lines(), expected);
     let message = errors.to_string();
@@ -278,6 +278,61 @@ fn each_kind_of_mistake_has_its_line() {
     ] {
         assert_eq!(wrong(text, &[]), [line], "{text}");
     }
+}
+
+#[test]
+fn each_mistake_in_chains_and_routes_has_its_line() {
+    let route = |line: &str| format!("[[routes]]\n{line}\n");
+    for (text, line) in [
+        (
+            "[[routes]]\nchain = \"bulk\"\n[[routes]]\ntags = [\"a\"]\n".to_owned(),
+            vec![
+                r#"routes[1].chain: missing, expected a text"#,
+                r#"routes[0].chain = "bulk": there is no chain of that name (line 2)"#,
+            ],
+        ),
+        (
+            route("chain = \"defualt\""),
+            vec![r#"routes[0].chain = "defualt": there is no chain of that name, did you mean "default"? (line 2)"#],
+        ),
+        (
+            route("chain = \"default\"\ntag = [\"a\"]"),
+            vec!["routes[0].tag: unknown setting, did you mean routes[0].tags? (line 3)"],
+        ),
+        (
+            route("chain = \"default\"\nclients = \"shop\""),
+            vec![r#"routes[0].clients = "shop": expected a list of texts, such as ["a", "b"] (line 3)"#],
+        ),
+        (
+            route("chain = \"default\"\nsender_domains = [\"shop example\"]"),
+            vec![
+                r#"routes[0].sender_domains = "shop example": expected a domain such as "example.com", or "*.example.com" for all below it; in ASCII (xn--…) (line 3)"#,
+            ],
+        ),
+        (
+            route("chain = \"default\"\npriorities = [\"high\"]"),
+            vec![r#"routes[0].priorities = "high": expected "HIGH", "NORMAL" or "BULK" (line 3)"#],
+        ),
+        (
+            "[routes]\nchain = \"default\"\n".to_owned(),
+            vec!["routes: expected tables, each under [[routes]] in the file (line 1)"],
+        ),
+        ("routes = [\"default\"]\n".to_owned(), vec![r#"routes = "default": expected a table (line 1)"#]),
+    ] {
+        assert_eq!(wrong(&text, &[]), line, "{text}");
+    }
+
+    let chain = |line: &str| load(&format!("{WHOLE}{line}\n"), &[]).unwrap_err().lines().to_vec();
+    let expected = "expected a list of providers, such as [\"a\", \"b\"], where { a = 3, b = 1 } stands for those that share \
+                    a place by weights from 1 to 1000000 (line 9)";
+    assert_eq!(chain("bulk = [{ relay = 0 }]"), [format!("chains.bulk = [a table]: {expected}")]);
+    assert_eq!(chain("bulk = [{}]"), [format!("chains.bulk = [a table]: {expected}")]);
+    assert_eq!(chain("bulk = \"relay\""), [format!("chains.bulk = \"relay\": {expected}")]);
+    let twice = r#"chains.bulk = "relay": stands in it twice, expected once (line 9)"#;
+    assert_eq!(chain("bulk = [\"relay\", { relay = 2 }]"), [twice]);
+    let name =
+        "chains.bulk__x: expected a name of up to 40 letters and digits, with single - or _ between them (line 9)";
+    assert_eq!(chain("bulk__x = [\"relay\"]"), [name]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod mistakes;
 use std::{fs, path::Path, time::Duration};
 
 use postrider::{
-    config::{self, ProviderKind, Settings, SettingsErrors, SmtpTls},
+    config::{self, Chain, Position, ProviderKind, Settings, SettingsErrors, SmtpTls, WhenBusy},
     delivery::{Growth, RetryPolicy},
 };
 use secrecy::ExposeSecret;
@@ -146,7 +146,7 @@ fn everything_can_come_from_the_environment() {
         ],
     )
     .unwrap();
-    assert_eq!(settings.chains["default"], ["gateway"]);
+    assert_eq!(settings.chains["default"].providers().collect::<Vec<_>>(), ["gateway"]);
     assert_eq!(settings.providers["gateway"].concurrency, 32);
 }
 
@@ -215,6 +215,58 @@ fn a_key_in_a_file_is_read_and_never_printed_and_goes_over_tls_alone() {
         assert!(!printed.contains("KeySecret") && !printed.contains("UrlSecret"), "{printed}");
     }
     assert_eq!(settings.warnings(), ["providers.mail.url: the key is sent over it without TLS"]);
+}
+
+#[test]
+fn a_chain_without_a_way_to_it_and_a_route_that_nothing_reaches_are_warnings() {
+    let routes = "[[routes]]\nchain = \"bulk\"\n[[routes]]\nchain = \"default\"\ntags = [\"a\"]\n";
+    let text = format!("{WHOLE}bulk = [\"relay\"]\nspare = [\"relay\"]\n{routes}");
+    let warnings = [
+        "routes[1]: is never reached, since every message meets routes[0]",
+        "chains.spare: no route leads to it, so no message takes it",
+    ];
+    assert_eq!(load(&text, &[]).unwrap().warnings(), warnings);
+    // Who answers no calls need not know the routes.
+    let sends = load(&text, &[("POSTRIDER_PROCESS__ROLES", "dispatch")]).unwrap();
+    assert_eq!(sends.warnings(), warnings[..1]);
+}
+
+#[test]
+fn a_process_that_does_not_send_may_leave_the_chains_to_others() {
+    let text = "[database]\nurl = \"postgres://localhost/postrider\"\n[[routes]]\nchain = \"bulk\"\n";
+    let settings = load(text, &[("POSTRIDER_PROCESS__ROLES", "api")]).unwrap();
+    assert_eq!(settings.routes[0].chain, "bulk");
+    load(text, &[("POSTRIDER_PROCESS__ROLES", "api,dispatch")]).unwrap_err();
+}
+
+#[test]
+fn routes_keep_their_order_and_places_are_shared_by_weight() {
+    let routes = "[[routes]]\nchain = \"bulk\"\npriorities = [\"BULK\"]\n[[routes]]\nchain = \"default\"\n";
+    let text = format!(
+        "{WHOLE}bulk = [{{ relay = 3, east = 1 }}, \"west\"]\n\
+         [providers.east]\nkind = \"smtp\"\nhost = \"east\"\nwhen_busy = \"next\"\n\
+         [providers.west]\nkind = \"smtp\"\nhost = \"west\"\n{routes}"
+    );
+    let settings = load(&text, &[]).unwrap();
+    let chains: Vec<&str> = settings.routes.iter().map(|route| route.chain.as_str()).collect();
+    assert_eq!(chains, ["bulk", "default"]);
+    let shared = Chain::new(vec![Position::new([("relay", 3), ("east", 1)]), Position::new([("west", 1)])]);
+    assert_eq!(settings.chains["bulk"], shared);
+    assert_eq!(settings.providers["east"].when_busy, WhenBusy::Next);
+    let summary = settings.summary();
+    assert!(summary.contains("bulk = [{ east = 1, relay = 3 }, \"west\"]\n"), "{summary}");
+    assert!(
+        summary.ends_with(
+            "[[routes]]\nchain = \"default\"\nclients = []\nsender_domains = []\n\
+        recipient_domains = []\ntags = []\ndocument_types = []\npriorities = []\n"
+        ),
+        "{summary}"
+    );
+    let again = load(&summary.replace("url = \"********\"", "url = \"postgres://localhost/postrider\""), &[]).unwrap();
+    assert_eq!(again.summary(), summary);
+
+    let environment = [("POSTRIDER_CHAINS__BULK", "east|relay=3,west")];
+    assert_eq!(load(&text, &environment).unwrap().chains["bulk"], shared);
 }
 
 #[test]

@@ -29,13 +29,13 @@ fn expiring(address: &str, milliseconds: u64) -> SendEmailRequest {
 async fn what_is_to_be_sent_later_is_not_sent_before() {
     let gateway = gateway("gateway").await;
     let app = TestApp::start(&Setup::new().http("gateway", &gateway.url())).await;
-    let send_at = from_now(800);
+    let send_at = from_now(3_000);
     let later = app.send(SendEmailRequest { send_at, ..email_to("later@example.net") }).await;
     let now = app.send(email_to("now@example.net")).await;
     app.wait_for(&now, Status::SuccessSent).await;
     let waiting = app.status(&later).await;
     assert_eq!((waiting.status(), waiting.events.len()), (Status::NotYetSent, 0));
-    assert!(waiting.waiting_for.starts_with("round 1 at "), "{}", waiting.waiting_for);
+    assert!(waiting.waiting_for.starts_with("its scheduled time, "), "{}", waiting.waiting_for);
 
     app.wait_for(&later, Status::SuccessSent).await;
     let arrived = gateway.inbox().by_recipient("later@example.net")[0].received_at;

@@ -118,12 +118,13 @@ impl Sender {
         self.written < self.tries.len() || self.on_record != Some(next)
     }
 
-    /// The one to ask first, then the others in the chain's order, each once.
+    /// The one to ask first, then the others in the chain's order, then who was asked again and did not tell; each once.
     pub fn next_provider(&self, setup: &Setup) -> Option<Provider> {
         let first = Some(self.claimed.provider).filter(|_| self.claimed.ask_first);
         let others = Provider::ALL.into_iter().filter(|_| !self.holds_unknown(setup));
+        let (last, others): (Vec<_>, Vec<_>) = others.partition(|one| self.claimed.unknown_at == Some(*one));
         let is_new = |one: &Provider| !self.skipped.contains(one) && self.tries.iter().all(|t| t.provider != *one);
-        first.into_iter().chain(others).find(is_new).filter(|_| !self.offered.is_empty())
+        first.into_iter().chain(others).chain(last).find(is_new).filter(|_| !self.offered.is_empty())
     }
 
     /// Whether somebody may have the message, and the caller asked not to risk a duplicate.
@@ -185,6 +186,7 @@ impl Sender {
             open: self.claimed.open,
             accepted_before: self.claimed.accepted_before,
             unknown_since: self.claimed.unknown_since,
+            unknown_at: self.claimed.unknown_at,
             untried: self.claimed.untried,
             cancel_requested: self.cancel_requested,
         };

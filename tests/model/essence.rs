@@ -22,7 +22,7 @@ pub fn essence(setup: &Setup, mut world: World) -> World {
         world.now = setup.expire_at.filter(|at| *at <= world.now).unwrap_or(0);
     }
     if let Some(row) = &mut world.record.row {
-        simplify_row(row, world.now);
+        simplify_row(setup, row, world.now);
     }
     if setup.keyed.is_empty() {
         // Only a key cares who it was that delivered.
@@ -43,9 +43,13 @@ pub fn essence(setup: &Setup, mut world: World) -> World {
     world
 }
 
-fn simplify_row(row: &mut Row, now: Tick) {
+fn simplify_row(setup: &Setup, row: &mut Row, now: Tick) {
     row.attempts = row.attempts.min(1);
-    row.last = row.last.map(|_| (Provider::First, Class::Accepted));
+    row.last = row.last.map(|(provider, class)| match class {
+        // Who did not tell is not asked first a second time.
+        Class::OutcomeUnknown if !setup.hold => (provider, class),
+        _ => (Provider::First, Class::Accepted),
+    });
     row.unknown_since = row.unknown_since.map(|_| 0);
     row.begun_at = row.begun_at.map(|_| 0);
     // What is due is due, since whenever.
@@ -54,6 +58,7 @@ fn simplify_row(row: &mut Row, now: Tick) {
         row.rounds = 0;
         row.cancel_requested = false;
         row.provider = None;
+        row.last = row.last.map(|_| (Provider::First, Class::Accepted));
     }
 }
 
@@ -92,6 +97,7 @@ fn late(setup: &Setup, world: &World, mut sender: Sender) -> Option<Sender> {
     sender.claimed.untried = false;
     sender.claimed.accepted_before = false;
     sender.claimed.unknown_since = None;
+    sender.claimed.unknown_at = None;
     sender.claimed.ask_first = false;
     sender.cancel_requested = false;
     sender.skipped.clear();

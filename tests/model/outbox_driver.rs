@@ -191,6 +191,7 @@ impl OutboxDriver<'_> {
             open: claimed.open.as_deref().map_or(Recipients::first(self.setup.recipients), Recipients::of),
             accepted_before: claimed.accepted_before,
             unknown_since: claimed.unknown_since.map(|_| 0),
+            unknown_at: claimed.unknown_at.as_ref().and_then(|name| Provider::named(name.as_str())),
         }
     }
 
@@ -244,6 +245,7 @@ impl OutboxDriver<'_> {
             lease: self.hold(by).lease,
             round: u32::from(outcome.round),
             attempts,
+            skipped: Vec::new(),
             round_spent: outcome.spends_round(),
             accepted: outcome.accepted,
             unknown_since: unknown.map(|nth| started_at[nth]),

@@ -67,6 +67,7 @@ pub struct Claimed {
     pub open: Recipients,
     pub accepted_before: bool,
     pub unknown_since: Option<Tick>,
+    pub unknown_at: Option<Provider>,
 }
 
 /// What a claim came to.
@@ -138,7 +139,8 @@ impl Record {
         if let Some(kind) = reason.and_then(Reason::event) {
             self.tell(kind);
         }
-        row.provider = row.provider.filter(|_| fate == Status::FailedOutcomeUnknown);
+        let may_have_it = row.provider.or(row.last.map(|(provider, _)| provider));
+        row.provider = may_have_it.filter(|_| fate == Status::FailedOutcomeUnknown);
         self.end(setup, row, fate);
         (Look::Ended, accounted)
     }
@@ -299,6 +301,7 @@ impl Row {
             open: self.open,
             accepted_before: self.accepted_before,
             unknown_since: self.unknown_since,
+            unknown_at: self.last.filter(|(_, class)| *class == Class::OutcomeUnknown).map(|(provider, _)| provider),
         }
     }
 

@@ -167,6 +167,7 @@ impl Try {
             // A key that outlives the model's time: when a key ends is tested beside the transition function.
             recognises_key_for: setup.recognises_key(self.provider).then_some(200 * STEP),
             outcome: self.outcome(),
+            skipped: Vec::new(),
         }
     }
 }
@@ -259,6 +260,7 @@ pub struct Stand {
     pub open: Recipients,
     pub accepted_before: bool,
     pub unknown_since: Option<Tick>,
+    pub unknown_at: Option<Provider>,
     pub untried: bool,
     pub cancel_requested: bool,
 }
@@ -270,6 +272,7 @@ pub fn decide(setup: &Setup, stand: &Stand, tries: &[Try], skipped: &[Provider],
         open: stand.open.indices(),
         accepted_before: stand.accepted_before,
         unknown_since: stand.unknown_since.map(at),
+        unknown_at: stand.unknown_at.map(Provider::name),
         untried: stand.untried,
         cancel_requested: stand.cancel_requested,
         expire_at: setup.expire_at.map(at),

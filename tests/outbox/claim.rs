@@ -275,6 +275,7 @@ impl Situation {
             open: vec![RecipientIndex(0)],
             accepted_before: self.accepted_before,
             unknown_since: self.unknown_before.then_some(now - HOUR),
+            unknown_at: None,
             untried: false,
             cancel_requested: self.canceled,
             expire_at: self.expired.then_some(now - SECOND),

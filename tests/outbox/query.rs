@@ -39,7 +39,7 @@ async fn a_status_tells_what_was_accepted() {
     assert_eq!(status.status, Status::NotYetSent);
     assert_eq!(status.correlation_id, "order-7");
     assert_eq!(status.document_type.as_deref(), Some("INVOICE"));
-    assert_eq!(status.chain.as_deref(), Some("default"));
+    assert_eq!(status.chain, "default");
     let recipients: Vec<_> = new.message.email.recipients().map(|(_, mailbox)| mailbox.address.clone()).collect();
     assert!(status.recipients == recipients);
     assert_eq!((status.provider, status.finished_at, status.events.len()), (None, None, 0));
@@ -118,7 +118,7 @@ async fn the_history_of_a_message_is_told_in_its_order() {
     let status = db.outbox.status(&[id], None).await.unwrap().remove(0);
     let kinds: Vec<EventKind> = status.events.iter().map(|event| event.kind).collect();
     assert_eq!(kinds, [EventKind::Takeover, EventKind::Attempt]);
-    assert_eq!((status.chain, status.provider, status.due_at), (None, None, None), "it waits for nothing");
+    assert_eq!((status.priority, status.provider, status.due_at), (None, None, None), "it waits for nothing");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use postrider::{
     config::Settings,
     health::Board,
     outbox::{Intake, Outbox, Wake},
-    policy::Policy,
+    policy::{Policy, Routes},
 };
 use sqlx::{Postgres, Transaction};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
@@ -55,6 +55,7 @@ async fn start(database: Arc<Database>, outbox: Outbox, change: impl FnOnce(&mut
         intake,
         wake: wake.clone(),
         policy: Arc::new(Policy::new(&settings.policy)),
+        routes: Routes::new(&settings.routes, |_, _| Vec::new()),
         board: Board::default(),
         longest_wait: settings.retry.longest_wait,
         retention: settings.retention.clone(),

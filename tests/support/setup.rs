@@ -13,12 +13,13 @@ use super::postgres::Database;
 pub struct Setup {
     settings: BTreeMap<String, Value>,
     chain: Vec<String>,
+    rest: String,
 }
 
 impl Setup {
     /// Without a provider. Polls, pauses and leases are short, and no circuit opens by chance.
     pub fn new() -> Self {
-        let setup = Self { settings: BTreeMap::new(), chain: Vec::new() };
+        let setup = Self { settings: BTreeMap::new(), chain: Vec::new(), rest: String::new() };
         setup
             .set("server.listen", "127.0.0.1:0")
             .set("dispatch.poll_shortest", "5ms")
@@ -37,6 +38,24 @@ impl Setup {
     pub fn set(mut self, path: &str, value: impl Into<Value>) -> Self {
         self.settings.insert(path.to_owned(), value.into());
         self
+    }
+
+    /// Settings as they stand in the file, at its end.
+    pub fn toml(mut self, text: &str) -> Self {
+        self.rest.push_str(text);
+        self.rest.push('\n');
+        self
+    }
+
+    /// Another default chain than that of the providers in their order, as it stands in the file.
+    pub fn default_chain(mut self, chain: &str) -> Self {
+        self.settings.remove("chains.default");
+        self.toml(&format!("chains.default = {chain}"))
+    }
+
+    /// A route to that chain for what meets the condition.
+    pub fn route(self, condition: &str, chain: &str) -> Self {
+        self.toml(&format!("[[routes]]\n{condition}\nchain = {chain:?}"))
     }
 
     /// The next provider of the chain: a gateway at that URL.
@@ -89,6 +108,6 @@ impl Setup {
         let settings = self.clone().set("database.url", database_url).settings;
         // A word, a number and a list are written in TOML as they are in JSON.
         let lines: Vec<String> = settings.iter().map(|(path, value)| format!("{path} = {value}\n")).collect();
-        fs::write(file, lines.concat()).expect("the file can be written");
+        fs::write(file, lines.concat() + &self.rest).expect("the file can be written");
     }
 }

@@ -31,13 +31,17 @@ use tonic::{Request, Response, Status, codec::CompressionEncoding, transport::Se
 pub struct Received(Arc<Mutex<Vec<ResourceSpans>>>, Arc<Mutex<Vec<ResourceMetrics>>>);
 
 impl Received {
-    /// The last values of a gauge, each with the texts of its attributes.
-    pub fn gauge(&self, name: &str) -> Vec<(Vec<String>, i64)> {
+    /// The last values of a gauge or a counter, each with the texts of its attributes.
+    pub fn values(&self, name: &str) -> Vec<(Vec<String>, i64)> {
         let received = self.1.lock().unwrap();
         let mut metrics = received.iter().flat_map(|of| &of.scope_metrics).flat_map(|of| &of.metrics);
         let last: Option<&Metric> = metrics.rfind(|metric| metric.name == name);
-        let Some(metric::Data::Gauge(gauge)) = last.and_then(|metric| metric.data.as_ref()) else { return Vec::new() };
-        let values = gauge.data_points.iter().map(|point| {
+        let points = match last.and_then(|metric| metric.data.as_ref()) {
+            Some(metric::Data::Gauge(gauge)) => &gauge.data_points,
+            Some(metric::Data::Sum(sum)) => &sum.data_points,
+            _ => return Vec::new(),
+        };
+        let values = points.iter().map(|point| {
             let keys: Vec<&str> = point.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
             let texts = keys.iter().filter_map(|key| attribute(&point.attributes, key)).collect();
             match point.value {

@@ -15,12 +15,13 @@ use http::HeaderMap;
 use opentelemetry_proto::tonic::trace::v1::{span::SpanKind, status::StatusCode};
 use postrider::{
     config,
-    delivery::{Class, ProviderName, Status},
+    delivery::{Class, ProviderName, Skip, Status},
     telemetry::{self, OutboxGauges},
 };
 use service::{
     CALLER, METHOD, Said, TRACE, accept, attempt, called_with_context, headers, hex, is_service, message, run, settings,
 };
+use time::macros::datetime;
 
 #[tokio::test]
 async fn attempts_belong_to_the_callers_trace() {
@@ -149,6 +150,60 @@ async fn a_caller_that_is_not_sampled_is_not_recorded() {
 }
 
 #[tokio::test]
+async fn who_was_passed_over_stands_in_the_trace_of_the_attempt_and_of_a_round_without_one() {
+    if is_service() {
+        let guard = telemetry::init(&settings()).unwrap();
+        let accepted = accept(&called_with_context());
+        let skip = |provider, reason: &str, until| Skip {
+            provider: ProviderName::new(provider),
+            reason: reason.into(),
+            until,
+        };
+        let skipped = [
+            skip("first", "circuit is open", Some(datetime!(2026-12-01 12:00 UTC))),
+            skip("second", "does not show images inside the HTML", None),
+        ];
+        telemetry::note_skipped(&telemetry::attempt_span(&accepted, &ProviderName::new("relay")), &skipped);
+        telemetry::note_idle_round(&accepted, &skipped[..1]);
+        return guard.shutdown().await;
+    }
+    let (address, received) = collector::start().await;
+    let endpoint = format!("http://{address}");
+    let test = "who_was_passed_over_stands_in_the_trace_of_the_attempt_and_of_a_round_without_one";
+    run(test, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]).await;
+    let told = |name: &str| -> Vec<Vec<Option<String>>> {
+        let span = received.span(name);
+        assert_eq!(hex(&span.trace_id), TRACE);
+        assert!(span.events.iter().all(|event| event.name == "provider skipped"));
+        let keys = ["postrider.provider", "reason", "until"];
+        span.events.iter().map(|event| keys.map(|key| attribute(&event.attributes, key)).to_vec()).collect()
+    };
+    let words = |words: &str| Some(words.to_owned());
+    let first = vec![words("first"), words("circuit is open"), words("2026-12-01T12:00:00Z")];
+    let second = vec![words("second"), words("does not show images inside the HTML"), None];
+    assert_eq!(told("attempt"), [first.clone(), second]);
+    assert_eq!(told("round without an attempt"), [first]);
+}
+
+#[tokio::test]
+async fn messages_that_went_on_without_the_first_provider_are_counted() {
+    if is_service() {
+        let guard = telemetry::init(&settings()).unwrap();
+        let [first, second] = ["first", "second"].map(ProviderName::new);
+        telemetry::count_failover("default", &first, &second);
+        telemetry::count_failover("default", &first, &second);
+        return guard.shutdown().await;
+    }
+    let (address, received) = collector::start().await;
+    let endpoint = format!("http://{address}");
+    let test = "messages_that_went_on_without_the_first_provider_are_counted";
+    run(test, &[("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &endpoint)]).await;
+    let [(attributes, count)] = &mut received.values("postrider.chain.failovers")[..] else { panic!("one chain") };
+    attributes.sort();
+    assert_eq!((&attributes[..], *count), (&["default", "first", "second"].map(str::to_owned)[..], 2));
+}
+
+#[tokio::test]
 async fn the_outbox_is_exported_in_figures() {
     if is_service() {
         let guard = telemetry::init(&settings()).unwrap();
@@ -161,11 +216,11 @@ async fn the_outbox_is_exported_in_figures() {
     let (address, received) = collector::start().await;
     let endpoint = format!("http://{address}");
     run("the_outbox_is_exported_in_figures", &[("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &endpoint)]).await;
-    assert_eq!(received.gauge("postrider.outbox.days_ahead"), [(vec![], 7)]);
-    let mut messages = received.gauge("postrider.outbox.messages");
+    assert_eq!(received.values("postrider.outbox.days_ahead"), [(vec![], 7)]);
+    let mut messages = received.values("postrider.outbox.messages");
     messages.sort();
     assert_eq!(messages, [(vec!["IN_PROCESS".into()], 1), (vec!["SUCCESS_SENT".into()], 41)]);
-    assert_eq!(received.gauge("postrider.outbox.days_postponed"), [], "nobody told");
+    assert_eq!(received.values("postrider.outbox.days_postponed"), [], "nobody told");
 }
 
 /// Makes more spans than the export can hold, and ends.

@@ -19,7 +19,11 @@ fn message(status: Status, events: Vec<Event>) -> MessageStatus {
         due_at: Some(ACCEPTED + Duration::from_secs(60)),
         finished_at: None,
         rounds: 2,
-        chain: Some("default".into()),
+        chain: "default".into(),
+        priority: None,
+        is_paused: false,
+        skipped: vec![skip("backup", None)],
+        bound_to: None,
         provider: None,
         correlation_id: "c-1".into(),
         document_type: Some("INVOICE".into()),
@@ -42,7 +46,12 @@ fn event(kind: EventKind, provider: &str, verdicts: &[(u16, Class)]) -> Event {
         detail: Some("said so".into()),
         provider_message_id: Some("p-1".into()),
         verdicts: verdicts.iter().map(|&(index, class)| (RecipientIndex(index), verdict(class))).collect(),
+        skipped: vec![skip("first", Some(ACCEPTED))],
     }
+}
+
+fn skip(provider: &str, until: Option<OffsetDateTime>) -> Skip {
+    Skip { provider: ProviderName::new(provider), reason: "why".into(), until }
 }
 
 #[test]
@@ -56,7 +65,9 @@ fn everything_known_of_a_message_is_told() {
     assert_eq!(told.next_attempt_at, at(accepted + 60, 250_000_000));
     assert_eq!((told.finished_at, told.rounds), (None, 2));
     assert_eq!((told.waiting_for.as_str(), told.correlation_id.as_str()), ("round 3 at …", "c-1"));
-    assert_eq!(told.document_type, "INVOICE");
+    assert_eq!((told.document_type.as_str(), told.chain.as_str()), ("INVOICE", "default"));
+    let never = pb::SkippedProvider { provider: "backup".into(), reason: "why".into(), until: None };
+    assert_eq!(told.skipped, [never]);
     let expected = pb::Event {
         kind: pb::EventKind::Attempt.into(),
         started_at: at(accepted, 250_000_000),
@@ -68,6 +79,11 @@ fn everything_known_of_a_message_is_told() {
         code: "250".into(),
         detail: "said so".into(),
         provider_message_id: "p-1".into(),
+        skipped: vec![pb::SkippedProvider {
+            provider: "first".into(),
+            reason: "why".into(),
+            until: at(accepted, 250_000_000),
+        }],
     };
     assert_eq!(told.events, [expected]);
     let bob = pb::RecipientStatus {

@@ -137,11 +137,13 @@ fn settlement(claimed: &Claimed, outbox: &Outbox) -> Settlement {
         duration: Duration::from_millis(1),
         recognises_key_for: None,
         outcome: Outcome::uniform(&[RecipientIndex(0)], &verdict, Health::Healthy),
+        skipped: Vec::new(),
     };
     Settlement {
         lease: claimed.lease,
         round: claimed.rounds + 1,
         attempts: vec![attempt],
+        skipped: Vec::new(),
         accepted: true,
         unknown_since: None,
         round_spent: true,

@@ -10,6 +10,7 @@ use crate::{
         Offer, Readiness,
         testing::{Act, Mock, Rig, accept, answer, down, first_ready, message, offer, offer_of, settings, summary},
     },
+    config::WhenBusy,
     delivery::{Class, Health, ProviderName, Round},
     health::{Circuit, Known, Mode, SharedState},
 };
@@ -61,6 +62,65 @@ async fn a_rate_that_is_used_up_is_waited_for_and_not_failed_over() {
     assert!(rounds.iter().all(|round| summary(round) == "a:ACCEPTED"));
     let elapsed = began.elapsed();
     assert!(elapsed >= Duration::from_secs(3) && elapsed < Duration::from_millis(3_100), "{elapsed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_it_is_set_so_messages_go_to_the_next_while_the_first_is_at_a_limit() {
+    let rig = rig(|a| {
+        a.concurrency = 2;
+        a.when_busy = WhenBusy::Next;
+    });
+    rig.mock("a").will(vec![takes(5); 2]);
+    let began = Instant::now();
+    let rounds = send_at_once(&rig, 6).await;
+    let by = |words: &str| rounds.iter().filter(|round| summary(round) == words).count();
+    assert_eq!((by("a:ACCEPTED"), by("b:ACCEPTED a(concurrency limit)")), (2, 4));
+    assert_eq!(began.elapsed(), Duration::from_secs(5));
+
+    let rig = self::rig(|a| {
+        a.rate_per_second = Some(1);
+        a.when_busy = WhenBusy::Next;
+    });
+    let rounds = send_at_once(&rig, 3).await;
+    let by = |words: &str| rounds.iter().filter(|round| summary(round) == words).count();
+    assert_eq!((by("a:ACCEPTED"), by("b:ACCEPTED a(rate limit)")), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_all_are_busy_the_first_that_has_room_is_asked() {
+    let busy = || {
+        let mut settings = settings();
+        settings.concurrency = 1;
+        settings.when_busy = WhenBusy::Next;
+        settings
+    };
+    let rig = Rig::with_settings([(Mock::new("a"), busy()), (Mock::new("b"), busy())]);
+    rig.mock("a").will([takes(50)]);
+    rig.mock("b").will([takes(5)]);
+    let began = Instant::now();
+    let rounds = send_at_once(&rig, 3).await;
+    assert_eq!(summary(&rounds[2]), "b:ACCEPTED a(concurrency limit) b(concurrency limit)");
+    assert_eq!(began.elapsed(), Duration::from_secs(50), "only the first takes so long");
+
+    // The one that had room does not take it: the other is waited for, and the deadline holds.
+    rig.mock("a").will([takes(50)]);
+    rig.mock("b").will([takes(5), down()]);
+    let last = async { rig.send(Offer { deadline: Instant::now() + Duration::from_secs(30), ..offer(1) }).await };
+    let (_, _, round) = tokio::join!(rig.send(offer(1)), rig.send(offer(1)), last);
+    assert_eq!(summary(&round), "b:UNAVAILABLE a(concurrency limit) b(concurrency limit) a(concurrency limit)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_deferred_a_message_or_may_have_it_is_waited_for_whatever_is_set() {
+    let rig = rig(|a| {
+        a.concurrency = 1;
+        a.when_busy = WhenBusy::Next;
+    });
+    rig.mock("a").will([takes(5)]);
+    let first = || Offer { ask_first: Some(ProviderName::new("a")), ..offer(1) };
+    let (_, round) = tokio::join!(rig.send(offer(1)), rig.send(first()));
+    assert_eq!(summary(&round), "a:ACCEPTED");
+    assert_eq!(rig.mock("b").calls(), 0);
 }
 
 #[tokio::test(start_paused = true)]

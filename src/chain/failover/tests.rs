@@ -2,15 +2,18 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 use tokio::time::{Instant, advance};
+use tower::ServiceExt;
 
 use super::*;
 use crate::{
     chain::{
-        Readiness,
+        Readiness, Unfit,
         testing::{
-            Act, Mock, Notes, Rig, accept, answer, attachment, down, first_ready, message, offer, offer_of, summary,
+            Act, Mock, Notes, Rig, accept, answer, attachment, down, first_ready, message, offer, offer_of, settings,
+            summary,
         },
     },
+    config,
     delivery::{Health, Outcome},
     health::Circuit,
     message::EmailAddress,
@@ -20,6 +23,10 @@ const HEALTHY: Health = Health::Healthy;
 
 fn rig<const N: usize>(names: [&str; N]) -> Rig {
     Rig::new(names.map(Mock::new))
+}
+
+fn chain<const N: usize>(names: [&str; N]) -> config::Chain {
+    names.into_iter().collect()
 }
 
 /// Rounded up, since the database's time goes on while the runtime's is paused.
@@ -155,6 +162,93 @@ async fn none_other_than_the_first_is_asked_even_if_it_fails_or_has_left_the_cha
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_provider_to_ask_last_goes_behind_the_others_and_is_asked_if_they_fail() {
+    let rig = rig(["a", "b", "c"]);
+    let last = || Offer { ask_last: Some(ProviderName::new("a")), ..offer(1) };
+    assert_eq!(summary(&rig.send(last()).await), "b:ACCEPTED");
+    rig.mock("b").will([down()]);
+    rig.mock("c").will([down()]);
+    assert_eq!(summary(&rig.send(last()).await), "b:UNAVAILABLE c:UNAVAILABLE a:ACCEPTED");
+    // Who deferred it goes first nonetheless.
+    let both = Offer { ask_first: Some(ProviderName::new("c")), ..last() };
+    rig.mock("c").will([down()]);
+    rig.mock("b").will([down()]);
+    assert_eq!(summary(&rig.send(both).await), "c:UNAVAILABLE b:UNAVAILABLE a:ACCEPTED");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempt_bears_who_was_passed_over_since_the_one_before_it() {
+    let rig = Rig::new([
+        Mock::new("a").with(|can| can.max_recipients = Some(1)),
+        Mock::new("b"),
+        Mock::new("c").with(|can| can.max_recipients = Some(1)),
+        Mock::new("d"),
+        Mock::new("e").with(|can| can.max_recipients = Some(1)),
+    ]);
+    rig.mock("b").will([down()]);
+    rig.mock("d").will([down()]);
+    let round = rig.send(offer(2)).await;
+    let names = |skipped: &[Skip]| skipped.iter().map(|skip| skip.provider.to_string()).collect::<Vec<_>>();
+    assert_eq!(round.attempts.iter().map(|attempt| names(&attempt.skipped)).collect::<Vec<_>>(), [["a"], ["c"]]);
+    assert_eq!(names(round.skipped_since_last_attempt()), ["e"]);
+    assert_eq!(names(&round.skipped), ["a", "c", "e"]);
+}
+
+fn sharing(rig: &Rig, positions: Vec<config::Position>) -> Chain {
+    Chain::new("shared", &config::Chain::new(positions), &rig.links).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_those_that_share_a_place_the_other_is_next_and_what_stands_behind_is_last() {
+    let rig = rig(["a", "b", "c"]);
+    let chain = sharing(&rig, vec![config::Position::new([("a", 1), ("b", 1)]), config::Position::new([("c", 1)])]);
+    for _ in 0..20 {
+        let offer = offer(1);
+        let expected = match chain.first_for(offer.message.id).unwrap().as_str() {
+            "a" => "a:UNFIT_HERE b:UNFIT_HERE c:ACCEPTED",
+            _ => "b:UNFIT_HERE a:UNFIT_HERE c:ACCEPTED",
+        };
+        for name in ["a", "b"] {
+            rig.mock(name).will([answer(Class::UnfitHere, HEALTHY)]);
+        }
+        let Ok(round): Result<Round, _> = chain.clone().oneshot(offer).await;
+        assert_eq!(summary(&round), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_shared_takes_no_more_than_each_can_have_of_its_share() {
+    let mut small = settings();
+    small.concurrency = 2;
+    let rig = Rig::with_settings([(Mock::new("a"), small.clone()), (Mock::new("b"), settings())]);
+    let room = |chain: &Chain| match chain.readiness() {
+        Readiness::Ready { places, most, .. } => (places, most),
+        Readiness::RestsUntil(_) => panic!("somebody is ready"),
+    };
+    // Four that a takes are three quarters of what comes to the place.
+    let shared = sharing(&rig, vec![config::Position::new([("a", 3), ("b", 1)])]);
+    assert_eq!(room(&shared), (5, 68));
+    let _one = shared.expect(&ProviderName::new("a"), crate::message::Priority::Normal).unwrap();
+    assert_eq!(room(&shared), (4, 68));
+
+    small.when_busy = config::WhenBusy::Next;
+    let rig = Rig::with_settings([(Mock::new("a"), small), (Mock::new("b"), settings())]);
+    assert_eq!(room(&rig.chain), (66, 66), "what the first does not take the second does");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_each_provider_lacks_is_told_unless_one_can_carry_the_message() {
+    let narrow = || Mock::new("a").with(|can| can.max_recipients = Some(1));
+    let plain = Mock::new("b").with(|can| can.inline_images = false);
+    let rig = Rig::new([narrow(), plain]);
+    let mut email = message(2).email;
+    assert_eq!(rig.chain.lacks(&email), []);
+    email.attachments.push(attachment(10, Some("logo")));
+    let lacks = [(ProviderName::new("a"), Unfit::TooManyRecipients(1)), (ProviderName::new("b"), Unfit::InlineImages)];
+    assert_eq!(rig.chain.lacks(&email), lacks);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_recipients_or_a_messages_error_never_moves_a_breaker() {
     let rig = rig(["a", "b"]);
     for class in [Class::RecipientRejected, Class::MessageRejected, Class::UnfitHere, Class::Deferred] {
@@ -213,6 +307,24 @@ async fn a_round_that_could_ask_nobody_says_why_and_until_when() {
     assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")));
     let ready = Readiness::Ready { provider: ProviderName::new("a"), places: 4, trials: 4, most: 4 };
     assert_eq!(rig.chain.readiness(), ready, "two probes each");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_provider_is_left_alone_for_as_long_as_its_own_settings_say() {
+    let mut patient = settings();
+    patient.breaker.open_for = Duration::from_secs(30);
+    let rig = Rig::with_settings([(Mock::new("a"), patient), (Mock::new("b"), settings())]);
+    for name in ["a", "b"] {
+        rig.mock(name).will(vec![down(); 4]);
+    }
+    for _ in 0..4 {
+        rig.send(offer(1)).await;
+    }
+    assert_eq!(first_ready(&rig.chain), None);
+    advance(Duration::from_secs(10)).await;
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("b")));
+    advance(Duration::from_secs(20)).await;
+    assert_eq!(first_ready(&rig.chain), Some(ProviderName::new("a")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -313,13 +425,12 @@ async fn a_recipient_of_whom_the_adapter_says_nothing_may_have_been_sent_to() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_of_several_chains_has_one_circuit() {
     let rig = rig(["a", "b"]);
-    let bulk = Chain::new("bulk", &[ProviderName::new("a")], &rig.links).unwrap();
+    let bulk = Chain::new("bulk", &chain(["a"]), &rig.links).unwrap();
     trip(&rig, "a").await;
     assert_eq!(first_ready(&bulk), None);
     assert_eq!(bulk.name(), "bulk");
 
-    let missing = [ProviderName::new("missing")];
-    let error = Chain::new("odd", &missing, &rig.links).err().expect("there is no such provider");
+    let error = Chain::new("odd", &chain(["missing"]), &rig.links).err().expect("there is no such provider");
     assert_eq!(error.to_string(), "chain odd names the provider missing, which is not set up");
 }
 

@@ -20,7 +20,7 @@ use self::{
 };
 use super::{admission::Permits, gate, rate_limit as rate, slots::Slot};
 use crate::{
-    delivery::Outcome,
+    delivery::{Outcome, Skip},
     provider::{Provider, Submission},
 };
 
@@ -30,8 +30,14 @@ pub(super) struct Permitted<P, C> {
     call: C,
 }
 
+/// A call with the providers that were considered before this one and passed over.
+pub(super) struct Considered<C> {
+    skipped: Vec<Skip>,
+    call: C,
+}
+
 /// A call as the outermost layer takes it.
-pub(super) type Call = Permitted<gate::Permit, Permitted<rate::Permit, Permitted<Slot, Submission>>>;
+pub(super) type Call = Considered<Permitted<gate::Permit, Permitted<rate::Permit, Permitted<Slot, Submission>>>>;
 
 /// An adapter with its layers. It has no error: whatever happens is an outcome.
 pub(super) type Stack = BoxCloneSyncService<Call, Outcome, Infallible>;
@@ -42,10 +48,10 @@ type Answer = BoxFuture<'static, Result<Outcome, Infallible>>;
 
 impl Call {
     /// The call that was admitted.
-    pub(super) fn new(permits: Permits, submission: Submission) -> Self {
+    pub(super) fn new(permits: Permits, submission: Submission, skipped: Vec<Skip>) -> Self {
         let call = Permitted { permit: permits.slot, call: submission };
         let call = Permitted { permit: permits.rate, call };
-        Permitted { permit: permits.gate, call }
+        Considered { skipped, call: Permitted { permit: permits.gate, call } }
     }
 }
 

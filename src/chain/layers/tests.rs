@@ -5,7 +5,10 @@ use std::{
 };
 
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_sdk::trace::SdkTracerProvider;
+use opentelemetry_sdk::{
+    error::OTelSdkResult,
+    trace::{SdkTracerProvider, SpanData, SpanExporter},
+};
 use tokio::time::advance;
 use tracing::Dispatch;
 use tracing_subscriber::{fmt::MakeWriter, layer::SubscriberExt};
@@ -40,6 +43,47 @@ async fn each_attempt_is_handed_the_trace_context_of_its_own_span() {
         assert_eq!(traceparent.split('-').map(str::len).collect::<Vec<_>>(), [2, 32, 16, 2], "{traceparent}");
     }
     assert_ne!(first, second);
+}
+
+/// Keeps the spans that have ended.
+#[derive(Clone, Debug, Default)]
+struct Spans(Arc<Mutex<Vec<SpanData>>>);
+
+impl SpanExporter for Spans {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
+        Ok(())
+    }
+}
+
+impl Spans {
+    /// The values of each event of the spans of that name.
+    fn events(&self, name: &str) -> Vec<Vec<String>> {
+        let spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = spans.iter().filter(|span| span.name == name).flat_map(|span| &span.events.events);
+        events.map(|event| event.attributes.iter().map(|pair| pair.value.to_string()).collect()).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempts_span_tells_who_was_passed_over_before_it() {
+    LazyLock::force(&ANOTHER);
+    let spans = Spans::default();
+    let provider = SdkTracerProvider::builder().with_simple_exporter(spans.clone()).build();
+    let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
+    let _default = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+
+    let narrow = |name| Mock::new(name).with(|can| can.max_recipients = Some(1));
+    let rig = Rig::new([narrow("a"), Mock::new("b"), narrow("c")]);
+    rig.mock("b").will([down()]);
+    rig.send(offer(2)).await;
+    let passed_over = ["a", "more recipients than the 1 that it takes"];
+    assert_eq!(spans.events("attempt"), [passed_over]);
+    assert_eq!(spans.events("round without an attempt"), Vec::<Vec<String>>::new());
+
+    let nobody = Rig::new([narrow("a")]);
+    nobody.send(offer(2)).await;
+    assert_eq!(spans.events("round without an attempt"), [passed_over]);
 }
 
 /// Keeps what is logged.

@@ -1,4 +1,4 @@
-//! The span of an attempt: its provider and how it ended, never who it went to.
+//! The span of an attempt: its provider, who was passed over before it and how it ended, never who it went to.
 //!
 //! Owns where the span begins and ends; its name and fields are the telemetry's.
 
@@ -10,7 +10,7 @@ use std::{
 use tower::{Layer, Service};
 use tracing::Instrument;
 
-use super::{Answer, Carries};
+use super::{Answer, Carries, Considered};
 use crate::{
     delivery::{Outcome, ProviderName},
     telemetry,
@@ -43,7 +43,7 @@ pub(super) struct Trace<S> {
     inner: S,
 }
 
-impl<S, C> Service<C> for Trace<S>
+impl<S, C> Service<Considered<C>> for Trace<S>
 where
     S: Service<C, Response = Outcome, Error = Infallible, Future = Answer>,
     C: Carries,
@@ -56,9 +56,10 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut call: C) -> Answer {
+    fn call(&mut self, Considered { skipped, mut call }: Considered<C>) -> Answer {
         let submission = call.submission();
         let span = telemetry::attempt_span(&submission.message, &self.provider);
+        telemetry::note_skipped(&span, &skipped);
         submission.traceparent = telemetry::traceparent(&span, &submission.message);
         let answer = span.in_scope(|| self.inner.call(call));
         let of_attempt = span.clone();

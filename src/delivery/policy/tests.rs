@@ -18,6 +18,7 @@ fn standing(recipients: u16) -> Standing {
         open: (0..recipients).map(RecipientIndex).collect(),
         accepted_before: false,
         unknown_since: None,
+        unknown_at: None,
         untried: true,
         cancel_requested: false,
         expire_at: None,
@@ -37,6 +38,7 @@ fn attempt(provider: &str, classes: &[Class]) -> Attempt {
         duration: Duration::from_secs(1),
         recognises_key_for: None,
         outcome: Outcome { verdicts, provider_message_id: None, health: Health::Neutral },
+        skipped: Vec::new(),
     }
 }
 
@@ -174,6 +176,10 @@ fn what_no_provider_can_carry_goes_to_a_person() {
     let nobody = Round { skipped: vec![skip("a", None), skip("b", None)], ..Round::default() };
     assert_eq!(summary(&after(&standing(1), &nobody)), "FAILED_NOT_RETRYABLE open=1");
 
+    // With an unknown outcome in its history nobody may say that it was not sent.
+    let since = Standing { unknown_since: Some(NOW - MINUTE), untried: false, ..standing(1) };
+    assert_eq!(summary(&after(&since, &nobody)), "FAILED_OUTCOME_UNKNOWN open=1");
+
     // One that was only not asked in this round may still carry it.
     let mut cut_off = round(&[("a", Class::UnfitHere)]);
     cut_off.skipped.push(skip("b", Some(NOW)));
@@ -201,6 +207,39 @@ fn under_hold_an_unknown_outcome_goes_to_a_person_unless_the_provider_can_tell_b
 
     let last_round = Standing { rounds: 2, ..hold };
     assert_eq!(summary(&after(&last_round, &unknown)), "FAILED_OUTCOME_UNKNOWN open=1");
+}
+
+#[test]
+fn under_resend_a_provider_that_may_have_it_is_asked_again_once_and_then_after_the_next() {
+    let unknown = round(&[("a", Class::OutcomeUnknown)]);
+    let asked_again = |by: &str| Standing {
+        rounds: 1,
+        untried: false,
+        unknown_since: Some(NOW - MINUTE),
+        unknown_at: Some(ProviderName::new(by)),
+        ..standing(1)
+    };
+    let table = [
+        (standing(1), &unknown, "REQUIRED_RESEND in=60s open=1 spent=true first=a"),
+        (asked_again("a"), &unknown, "REQUIRED_RESEND in=120s open=1 spent=true first=-"),
+        // Of the next one it is the first time.
+        (asked_again("b"), &unknown, "REQUIRED_RESEND in=120s open=1 spent=true first=a"),
+        (asked_again("a"), &round(&[("a", Class::Deferred)]), "REQUIRED_RESEND in=120s open=1 spent=true first=a"),
+        (
+            asked_again("a"),
+            &round(&[("b", Class::Unavailable), ("a", Class::OutcomeUnknown)]),
+            "REQUIRED_RESEND in=120s open=1 spent=true first=-",
+        ),
+    ];
+    for (standing, round, expected) in table {
+        assert_eq!(summary(&after(&standing, round)), expected, "{standing:?}");
+    }
+
+    // Under hold nobody else may be asked, however often it does not tell.
+    let mut keyed = unknown.clone();
+    keyed.attempts[0].recognises_key_for = Some(24 * 60 * MINUTE);
+    let hold = Standing { unknown_outcome: UnknownOutcome::Hold, ..asked_again("a") };
+    assert_eq!(summary(&after(&hold, &keyed)), "REQUIRED_RESEND in=120s open=1 spent=true first=a");
 }
 
 #[test]

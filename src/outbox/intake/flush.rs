@@ -287,6 +287,7 @@ fn claimed(
         open: None,
         accepted_before: false,
         unknown_since: None,
+        unknown_at: None,
         expire_at: new.expire_at,
         give_up_at: new.give_up_at,
         unknown_outcome: new.message.unknown_outcome,
