@@ -1,7 +1,8 @@
 //! Whatever a server answers, what is told of a recipient is what the server did for it.
 //!
 //! A server makes its choices by dice: it takes, refuses, says too much, takes its leave or hangs up at any command. What
-//! it really stored is held against the verdicts, over connections that carry several messages.
+//! it really stored, and whom it refused, is held against the verdicts, over connections that carry several messages.
+//! Those that hang up do not say too much: nobody could know then whom the last replies were about.
 
 use std::{
     io,
@@ -39,6 +40,8 @@ struct Deeds {
     ended: Vec<(String, String)>,
     /// Whose content was stored.
     stored: Vec<(String, String)>,
+    /// Who was refused, for good or for now.
+    refused: Vec<String>,
 }
 
 struct Server {
@@ -63,7 +66,7 @@ impl Server {
             let mut dice = Dice(seed);
             while let Ok((socket, _)) = listener.accept().await {
                 let dice = Dice(dice.throw(u64::from(u32::MAX)));
-                let conversation = Conversation::new(socket, dice, shared.clone());
+                let conversation = Conversation::new(socket, dice, seed.is_multiple_of(2), shared.clone());
                 // How a conversation ends shows in what is told of the messages.
                 tokio::spawn(async move { drop(conversation.run(pipelining).await) });
             }
@@ -75,15 +78,16 @@ impl Server {
 struct Conversation {
     stream: BufReader<TcpStream>,
     dice: Dice,
+    hangs_up: bool,
     deeds: Arc<Mutex<Deeds>>,
     /// The recipients that were taken; `None` without MAIL.
     open: Option<Vec<String>>,
 }
 
 impl Conversation {
-    fn new(socket: TcpStream, dice: Dice, deeds: Arc<Mutex<Deeds>>) -> Self {
+    fn new(socket: TcpStream, dice: Dice, hangs_up: bool, deeds: Arc<Mutex<Deeds>>) -> Self {
         socket.set_nodelay(true).unwrap();
-        Self { stream: BufReader::new(socket), dice, deeds, open: None }
+        Self { stream: BufReader::new(socket), dice, hangs_up, deeds, open: None }
     }
 
     async fn run(mut self, pipelining: bool) -> io::Result<()> {
@@ -119,9 +123,11 @@ impl Conversation {
         }
         let refusals =
             ["550 5.1.1 unknown", "450 4.2.0 greylisted", "452 4.5.3 too many", "454 4.7.1 Relay access denied"];
+        let local = line.trim_start_matches("RCPT TO:<").split('@').next().unwrap_or_default().to_owned();
         if self.decide("250 OK", &refusals).await? {
-            let local = line.trim_start_matches("RCPT TO:<").split('@').next().unwrap_or_default().to_owned();
             self.open.get_or_insert_default().push(local);
+        } else {
+            self.note(|deeds| deeds.refused.push(local));
         }
         Ok(())
     }
@@ -148,7 +154,7 @@ impl Conversation {
             self.open.take().unwrap_or_default().into_iter().map(|local| (text.clone(), local)).collect();
         self.note(|deeds| deeds.ended.extend(whose.clone()));
         // Stored, and the answer does not come.
-        if self.dice.throw(16) == 0 {
+        if self.hangs_up && self.dice.throw(16) == 0 {
             self.note(|deeds| deeds.stored.extend(whose));
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
@@ -165,12 +171,12 @@ impl Conversation {
     /// Does it, or does not; says so, perhaps twice, or hangs up.
     async fn decide_noting(&mut self, yes: &str, refusals: &[&str], note: impl FnOnce(&mut Deeds)) -> io::Result<bool> {
         match self.dice.throw(16) {
-            0 => Err(io::ErrorKind::ConnectionAborted.into()),
-            1 => {
+            0 if self.hangs_up => Err(io::ErrorKind::ConnectionAborted.into()),
+            1 if self.hangs_up => {
                 self.say("421 4.3.2 going down").await?;
                 Err(io::ErrorKind::ConnectionAborted.into())
             }
-            2 => {
+            0..=2 if !self.hangs_up => {
                 self.note(note);
                 self.say(&format!("{yes}\r\n{yes}")).await?;
                 Ok(true)
@@ -206,17 +212,22 @@ async fn what_is_told_of_each_recipient_is_what_the_server_did() {
             let relay = provider(&settings(server.address));
             for number in 0..MESSAGES {
                 let text = format!("message {number}");
-                let outcome = relay.send(message_to(&LOCALS, &text)).await;
+                // Of its own for each message, so that it is known what was said of whom.
+                let locals = LOCALS.map(|local| format!("{local}{number}"));
+                let outcome = relay.send(message_to(&locals.each_ref().map(String::as_str), &text)).await;
                 super::classes(&outcome);
                 let deeds = server.deeds.lock().unwrap();
                 for (recipient, verdict) in &outcome.verdicts {
-                    let deed = (text.clone(), LOCALS[usize::from(recipient.0)].to_owned());
+                    let deed = (text.clone(), locals[usize::from(recipient.0)].clone());
                     let count = |of: &[(String, String)]| of.iter().filter(|done| **done == deed).count();
                     let (ended, stored) = (count(&deeds.ended), count(&deeds.stored));
                     let what = format!("game {game}, in groups {pipelining}, {deed:?}: {verdict:?}");
                     match verdict.class {
                         Class::Accepted => assert_eq!(stored, 1, "{what}"),
                         Class::OutcomeUnknown => assert_eq!(ended, 1, "{what}"),
+                        Class::RecipientRejected => {
+                            assert_eq!((stored, deeds.refused.contains(&deed.1)), (0, true), "{what}");
+                        }
                         _ => assert_eq!(stored, 0, "{what}"),
                     }
                     told[match verdict.class {

@@ -38,7 +38,10 @@ pub(super) struct Envelope {
     /// Those still to be answered, with the command that offers each; the one that is next in front.
     offered: VecDeque<(RecipientIndex, String)>,
     taken: Vec<RecipientIndex>,
+    /// Those that the server refused.
     refused: Vec<(RecipientIndex, Judgement)>,
+    /// Those that were not offered to it.
+    declined: Vec<(RecipientIndex, Judgement)>,
     /// Those for whom there was no room, with what it means if there was room for nobody.
     without_room: Vec<(RecipientIndex, Judgement)>,
     /// Those beyond what one envelope may hold.
@@ -55,7 +58,7 @@ impl Envelope {
                 Ok(_) if envelope.offered.len() == LIMIT => envelope.beyond.push(recipient),
                 Ok(command) => envelope.offered.push_back((recipient, command)),
                 Err(decline) => {
-                    envelope.refused.push((recipient, judge(&Fault::declined(Stage::Rcpt, decline))));
+                    envelope.declined.push((recipient, judge(&Fault::declined(Stage::Rcpt, decline))));
                 }
             }
         }
@@ -109,13 +112,15 @@ impl Envelope {
     /// no other envelope will have any.
     pub(super) fn settle_refused(mut self) -> Transaction {
         self.refused.append(&mut self.without_room);
+        self.refused.append(&mut self.declined);
         let health = self.refused.iter().map(|(_, judgement)| judgement.health).fold(Health::Neutral, worse);
         let fates = self.refused.into_iter().map(|(recipient, judgement)| (recipient, judgement.verdict)).collect();
         Transaction { fates, left: self.beyond, health, message_id: None }
     }
 
     /// Those that were taken share a fate, and those for whom there was no room get an envelope of their own.
-    pub(super) fn settle(self, judgement: &Judgement, message_id: Option<String>) -> Transaction {
+    pub(super) fn settle(mut self, judgement: &Judgement, message_id: Option<String>) -> Transaction {
+        self.refused.append(&mut self.declined);
         let unanswered = self.offered.into_iter().map(|(recipient, _)| recipient);
         let left = self.without_room.into_iter().map(|(recipient, _)| recipient).chain(unanswered).chain(self.beyond);
         let left = left.collect();
@@ -123,11 +128,20 @@ impl Envelope {
     }
 
     /// The conversation is over before the content: for those that were taken, and those not answered, the same.
-    pub(super) fn break_off(self, judgement: Judgement) -> Transaction {
+    pub(super) fn break_off(mut self, judgement: Judgement) -> Transaction {
+        self.refused.append(&mut self.declined);
         let unanswered = self.offered.into_iter().map(|(recipient, _)| recipient);
         let without_room = self.without_room.into_iter().map(|(recipient, _)| recipient);
         let all = self.taken.into_iter().chain(without_room).chain(unanswered).chain(self.beyond).collect();
         settle_all(self.refused, all, &judgement)
+    }
+
+    /// The replies were not those to our commands, so nobody knows whom they were about: it is the same for all that were
+    /// offered, and none of them has the content.
+    pub(super) fn disbelieve(mut self, fault: &Fault) -> Transaction {
+        let refusals = self.refused.drain(..).chain(self.without_room.drain(..));
+        self.taken.extend(refusals.map(|(recipient, _)| recipient));
+        self.break_off(judge(fault))
     }
 }
 

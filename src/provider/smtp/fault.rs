@@ -131,6 +131,11 @@ impl Fault {
         Self { stage, cause: Cause::Declined(decline) }
     }
 
+    /// Whether what was said is no reply to what was asked.
+    pub(super) fn is_garbled(&self) -> bool {
+        matches!(self.cause, Cause::Lost(Loss::Garbled))
+    }
+
     /// Whether on a connection that was used before it tells only that this connection had come to its end: nothing
     /// was handed over, and a fresh one may do.
     pub(super) fn is_stale(&self) -> bool {

@@ -67,15 +67,27 @@ impl Session {
         }
         self.transaction_open = true;
         if let Err(fault) = self.offer_recipients(&mut envelope, limits).await {
-            return Ok(envelope.break_off(judge(&fault)));
+            return Ok(if fault.is_garbled() {
+                envelope.disbelieve(&fault)
+            } else {
+                envelope.break_off(judge(&fault))
+            });
         }
         if !envelope.is_taken_by_any() {
             self.end_empty(limits).await;
-            return Ok(envelope.settle_refused());
+            return Ok(match self.reset(limits).await {
+                Ok(()) => envelope.settle_refused(),
+                Err(strange) => envelope.disbelieve(&strange),
+            });
         }
         Ok(match self.hand_over(letter, limits).await {
             Ok(reply) => envelope.settle(&accepted(&reply), reply.queue_id()),
-            Err(fault) => envelope.settle(&judge(&fault), None),
+            Err(fault) if fault.stage != Stage::Data => envelope.settle(&judge(&fault), None),
+            Err(fault) if fault.is_garbled() => envelope.disbelieve(&fault),
+            Err(fault) => match self.reset(limits).await {
+                Ok(()) => envelope.settle(&judge(&fault), None),
+                Err(strange) => envelope.disbelieve(&strange),
+            },
         })
     }
 
@@ -175,6 +187,29 @@ impl Session {
             Ok(Ok(reply)) if reply.is_refusal() => Fault::reply(Stage::Body, reply),
             _ => fault,
         }
+    }
+
+    /// Ends a transaction that has come to nothing. In a group a reply counts for its command by its place alone: where
+    /// the one to RSET is another's, so were those before it, and that is the error. A connection that ends here says
+    /// nothing of what was said before.
+    async fn reset(&mut self, limits: &Limits) -> Result<(), Fault> {
+        self.is_over |= self.owed > 0;
+        if self.is_over || !self.transaction_open {
+            return Ok(());
+        }
+        let reply = timeout(LAST_REPLIES, self.ask(Stage::Data, Rset, limits)).await;
+        self.is_over |= !matches!(&reply, Ok(Ok(reply)) if reply.is_done());
+        self.transaction_open = self.is_over;
+        let is_another_s = match &reply {
+            // Those who do not know RSET say so.
+            Ok(Ok(reply)) => !reply.is_done() && !matches!(reply.code, 421 | 500 | 502),
+            Ok(Err(fault)) => fault.is_garbled(),
+            Err(_) => false,
+        };
+        if is_another_s && self.offers.pipelining {
+            return Err(Fault::lost(Stage::Data, Loss::Garbled));
+        }
+        Ok(())
     }
 
     /// Hears the replies to the rest of a group that has come to nothing, and gives the last one.
