@@ -8,6 +8,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown},
     path::{Path, PathBuf},
+    thread,
     time::Duration,
 };
 
@@ -19,6 +20,10 @@ const PREFIX: &str = "postrider-postgres-";
 
 /// A temporary folder whose lock is younger may be one that another program is just making.
 const BEING_MADE: Duration = Duration::from_secs(60);
+
+/// How often the lock of a given folder is tried, and the pause after each try.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A cluster's folder, held by this process alone.
 pub(super) struct Folder {
@@ -46,7 +51,7 @@ impl Folder {
         if account.is_some() {
             let_pass(&path).map_err(|source| failed(&path, source))?;
         }
-        let lock = match lock(&path).map_err(|source| failed(&path, source))? {
+        let lock = match lock(&path, LOCK_TRIES).map_err(|source| failed(&path, source))? {
             Some(lock) => lock,
             None => return Err(SandboxError::InUse { folder: path }),
         };
@@ -153,13 +158,19 @@ fn failed(path: &Path, source: io::Error) -> SandboxError {
 }
 
 /// Locks the folder; `None` if somebody else has it.
-fn lock(folder: &Path) -> io::Result<Option<File>> {
+///
+/// A program that this one is just about to start shares what is open here until it runs, so a lock that was given up
+/// may seem to be held for a moment.
+fn lock(folder: &Path, tries: u32) -> io::Result<Option<File>> {
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(folder.join("lock"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error),
+    for _ in 0..tries {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
+    Ok(None)
 }
 
 /// Lets other accounts pass through the folder if it is still empty, so that nothing that was there is opened to them.
@@ -187,7 +198,7 @@ fn remove_leftovers() {
         });
         if ours
             && is_older(&entry.path().join("lock"), BEING_MADE)
-            && let Ok(Some(_lock)) = lock(&entry.path())
+            && let Ok(Some(_lock)) = lock(&entry.path(), 1)
             && !entry.path().join("data/postmaster.pid").exists()
         {
             fs::remove_dir_all(entry.path()).unwrap_or_default();
