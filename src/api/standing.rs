@@ -9,12 +9,7 @@ use time::OffsetDateTime;
 use tonic::Status;
 
 use super::{batch::check_count, caller, email::EmailApi, from_proto, status, to_proto, waiting};
-use crate::{
-    delivery,
-    message::MessageId,
-    outbox::MessageStatus,
-    proto::v1 as pb,
-};
+use crate::{delivery, message::MessageId, outbox::MessageStatus, proto::v1 as pb};
 
 impl EmailApi {
     /// Where one message stands.
@@ -42,7 +37,8 @@ impl EmailApi {
 
         let found = self.backend.outbox.status(&ids, Some(&client)).await.map_err(|error| status::outbox(&error))?;
         let now = self.backend.outbox.clock().now();
-        let mut found: BTreeMap<MessageId, MessageStatus> = found.into_iter().map(|message| (message.id, message)).collect();
+        let mut found: BTreeMap<MessageId, MessageStatus> =
+            found.into_iter().map(|message| (message.id, message)).collect();
         let mut response = pb::BatchGetStatusResponse::default();
         for (message_id, read) in asked.into_iter().zip(&read) {
             let error = match read {
@@ -68,7 +64,8 @@ impl EmailApi {
     ) -> Result<pb::CancelEmailResponse, Status> {
         let client = caller::client(headers)?;
         let id = read_id(message_id)?;
-        let standing = self.backend.outbox.cancel(&[id], Some(&client)).await.map_err(|error| status::outbox(&error))?;
+        let standing =
+            self.backend.outbox.cancel(&[id], Some(&client)).await.map_err(|error| status::outbox(&error))?;
         let standing = standing.into_iter().next().flatten().ok_or_else(|| self.not_there(id))?;
         tracing::debug!(message_id = %id, status = standing.as_str(), "a message was called off");
         Ok(pb::CancelEmailResponse {

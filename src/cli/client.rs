@@ -41,10 +41,15 @@ impl ServiceAddress {
         Ok(EmailServiceClient::new(channel).max_decoding_message_size(64 * 1024 * 1024))
     }
 
+    /// The longest time a call may take.
+    pub(super) fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
     /// A request with the deadline and the client's name.
     pub(super) fn request<T>(&self, body: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(body);
-        request.set_timeout(Duration::from_secs(self.timeout));
+        request.set_timeout(self.timeout());
         if let Some(client) = &self.client {
             request.metadata_mut().insert("x-client-id", client.clone());
         }

@@ -3,6 +3,7 @@
 //! Owns arguments, output and exit codes. A client command speaks to a service over gRPC like anybody else.
 
 mod bench;
+mod cancel;
 mod check_config;
 mod client;
 mod demo;
@@ -15,6 +16,7 @@ mod request_file;
 mod send;
 mod serve;
 mod status;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -42,6 +44,10 @@ enum Command {
     Send(Box<send::Send>),
     /// Show where a message stands and how it came there.
     Status(status::ShowStatus),
+    /// Show where a message stands, and each change, until it is finished.
+    Watch(watch::Watch),
+    /// Call messages off.
+    Cancel(cancel::Cancel),
     /// Run everything on this machine, sandbox providers and a private Postgres included, until Ctrl-C.
     Dev(dev::Dev),
     /// Show a failover from beginning to end: 200 emails, a provider that breaks and heals, every inbox checked.
@@ -67,6 +73,8 @@ impl Cli {
             Command::CheckConfig(file) => check_config::run(&file),
             Command::Send(send) => send.run().await,
             Command::Status(status) => status.run().await,
+            Command::Watch(watch) => watch.run().await,
+            Command::Cancel(cancel) => cancel.run().await,
             Command::Dev(dev) => dev.run().await,
             Command::Demo(demo) => demo.run().await,
             Command::Bench(bench) => bench.run().await,

@@ -30,6 +30,9 @@ impl Outbox {
         let mut standings: HashMap<MessageId, Status> = HashMap::new();
         let mut open: BTreeSet<MessageId> = ids.iter().copied().collect();
         for _ in 0..TRIES {
+            if open.is_empty() {
+                break;
+            }
             let asked: Vec<MessageId> = open.iter().copied().collect();
             standings.extend(self.cancel_unfinished(&asked, client).await?);
             open.retain(|id| !standings.contains_key(id));

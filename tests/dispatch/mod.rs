@@ -1,6 +1,7 @@
 //! Processes that end, hesitate, work side by side or lose their database: nothing is lost, and nothing is sent twice
 //! but where nobody can know.
 
+mod called_off;
 mod company;
 mod crash;
 mod database;
@@ -13,6 +14,7 @@ mod pool;
 mod roles;
 mod schedule;
 mod side_by_side;
+mod watched;
 
 use postrider::sandbox::{
     Inbox,
