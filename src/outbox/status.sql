@@ -93,7 +93,7 @@ cross join lateral (
         coalesce(latest.ordinal, 0)::text,
         pending.rounds::text,
         pending.provider,
-        case when pending.status <> 'IN_PROCESS' then pending.due_at::text end
+        case when pending.status <> 'IN_PROCESS' then extract(epoch from pending.due_at)::text end
     ) as version
 ) as present
 left join lateral (

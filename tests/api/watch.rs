@@ -245,13 +245,12 @@ async fn whoever_watches_outlasts_a_lost_database() {
     let id = send(&service).await;
     let mut changes = watch(&mut client, &id).await;
     next(&mut changes).await;
-    let name: String = service.database.scalar("select current_database()::text").await;
-    service.database.execute(&format!("alter database {name} with allow_connections false")).await;
+    service.database.execute("alter table message rename to away").await;
     let theirs = "pg_stat_activity where datname = current_database() and application_name = 'postrider'";
     service.database.execute(&format!("select pg_terminate_backend(pid) from {theirs}")).await;
-    let failed = client.get_status(GetStatusRequest { message_id: id.clone() }).await;
-    failed.expect_err("the database is away");
-    service.database.execute(&format!("alter database {name} with allow_connections true")).await;
+    let newcomer = client.watch_status(watched(&id)).await;
+    newcomer.expect_err("where it stands cannot be told");
+    service.database.execute("alter table away rename to message").await;
     service.database.execute("update pending set status = 'IN_PROCESS', token = 1, provider = 'primary'").await;
     assert_eq!(next(&mut changes).await.status(), Status::InProcess);
 }

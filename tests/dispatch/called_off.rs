@@ -26,9 +26,9 @@ async fn what_waits_for_its_turn_at_a_provider_is_not_sent() {
 
     let answer = app.cancel(&second).await;
     assert_eq!((answer.status(), answer.may_have_been_sent), (Status::InProcess, true));
+    assert_eq!(app.cancel(&first).await.status(), Status::InProcess);
     let told = app.wait_for(&second, Status::Canceled).await;
     assert_eq!(history(&told), ["CANCELED"]);
-    assert_eq!(app.cancel(&first).await.status(), Status::InProcess);
     let told = app.wait_for(&first, Status::SuccessSent).await;
     assert_eq!(history(&told), ["1 ATTEMPT gateway ACCEPTED"], "it was under way");
     assert_eq!(gateway.inbox().count(), 1);
