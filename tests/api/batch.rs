@@ -10,7 +10,7 @@ use tonic::{Code, transport::Channel};
 use super::{client, keyed, mailbox, refused, request, with_metadata, wrong_fields};
 use crate::support::service::{service, service_with, service_without_database};
 
-type Answer = Result<SendEmailResponse, BatchItemError>;
+type Answer = Result<SendEmailResponse, Box<BatchItemError>>;
 
 async fn send(client: &mut EmailServiceClient<Channel>, requests: Vec<SendEmailRequest>) -> Vec<Answer> {
     let count = requests.len();
@@ -18,7 +18,7 @@ async fn send(client: &mut EmailServiceClient<Channel>, requests: Vec<SendEmailR
     assert_eq!(sent.results.len(), count);
     let answer = |item| match item {
         Some(Item::Response(response)) => Ok(response),
-        Some(Item::Error(error)) => Err(error),
+        Some(Item::Error(error)) => Err(Box::new(error)),
         None => panic!("neither accepted nor refused"),
     };
     sent.results.into_iter().map(|item| answer(item.result)).collect()
