@@ -2,11 +2,11 @@
 //!
 //! Owns the answer for a message that is not there; what is answered of one that is follows from its row.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use http::HeaderMap;
 use time::OffsetDateTime;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::{batch::check_count, caller, email::EmailApi, from_proto, status, to_proto, waiting};
 use crate::{delivery, message::MessageId, outbox::MessageStatus, proto::v1 as pb};
@@ -29,30 +29,27 @@ impl EmailApi {
     ) -> Result<pb::BatchGetStatusResponse, Status> {
         let client = caller::client(headers)?;
         check_count("message_ids", request.message_ids.len())?;
-        let mut met = HashSet::new();
-        let asked: Vec<String> = request.message_ids.into_iter().filter(|id| met.insert(id.clone())).collect();
-        let read: Vec<Result<MessageId, Status>> = asked.iter().map(|id| read_id(id)).collect();
-        let mut met = HashSet::new();
-        let ids: Vec<MessageId> = read.iter().flatten().copied().filter(|id| met.insert(*id)).collect();
-
-        let found = self.backend.outbox.status(&ids, Some(&client)).await.map_err(|error| status::outbox(&error))?;
+        let asked = distinct(request.message_ids);
+        let ids: Vec<MessageId> = asked.iter().filter_map(|(_, id)| id.as_ref().ok().copied()).collect();
+        let found = self.backend.outbox.statuses(&ids, Some(&client)).await.map_err(|error| status::outbox(&error))?;
         let now = self.backend.outbox.clock().now();
-        let mut found: BTreeMap<MessageId, MessageStatus> =
-            found.into_iter().map(|message| (message.id, message)).collect();
+        let mut found: HashMap<MessageId, _> = found.into_iter().map(|told| (told.id, told.status)).collect();
         let mut response = pb::BatchGetStatusResponse::default();
-        for (message_id, read) in asked.into_iter().zip(&read) {
-            let error = match read {
-                Ok(id) if found.contains_key(id) => continue,
-                Ok(id) => {
-                    response.not_found.push(message_id.clone());
-                    self.not_there(*id)
+        for (message_id, id) in asked {
+            let told = id.and_then(|id| match found.remove(&id) {
+                Some(message) => message.map_err(|error| status::outbox(&error)),
+                None => Err(self.not_there(id)),
+            });
+            match told {
+                Ok(message) => response.messages.push(self.told(message, now)),
+                Err(error) => {
+                    if error.code() == Code::NotFound {
+                        response.not_found.push(message_id.clone());
+                    }
+                    response.errors.push(pb::MessageError { message_id, error: Some(status::of_item(&error)) });
                 }
-                Err(status) => status.clone(),
-            };
-            response.errors.push(pb::MessageError { message_id, error: Some(status::of_item(&error)) });
+            }
         }
-        response.messages =
-            ids.into_iter().filter_map(|id| found.remove(&id)).map(|message| self.told(message, now)).collect();
         Ok(response)
     }
 
@@ -88,6 +85,18 @@ impl EmailApi {
             false => status::message_not_found(id),
         }
     }
+}
+
+/// The messages that these ids name, each once.
+fn distinct(message_ids: Vec<String>) -> Vec<(String, Result<MessageId, Status>)> {
+    let mut met = HashSet::new();
+    let read = message_ids.into_iter().map(|text| {
+        let id = read_id(&text);
+        (text, id)
+    });
+    let by_id =
+        |(text, id): &(String, Result<MessageId, Status>)| id.as_ref().map_or(text.clone(), MessageId::to_string);
+    read.filter(|one| met.insert(by_id(one))).collect()
 }
 
 /// Reads the id of a message.

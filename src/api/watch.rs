@@ -89,6 +89,7 @@ impl Watch {
                     self.seen = Some(version);
                     return Ok(message);
                 }
+                Some(Found::Unreadable(error)) => return Err(status::outbox(&error)),
                 Some(Found::Failed(error)) if self.seen.is_none() => return Err(status::outbox(&error)),
                 Some(Found::Message(..) | Found::Failed(_)) => {}
             }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     message::MessageId,
-    outbox::{MessageStatus, Outbox, OutboxError, StatusVersion},
+    outbox::{MessageStatus, Outbox, OutboxError, StatusVersion, Told},
 };
 
 /// How often it is looked while anybody watches.
@@ -37,6 +37,8 @@ pub(super) enum Found {
     Message(Arc<MessageStatus>, StatusVersion),
     /// There is no such message.
     Nothing,
+    /// It is there, and cannot be read.
+    Unreadable(OutboxError),
     /// It could not be looked.
     Failed(OutboxError),
 }
@@ -215,21 +217,20 @@ impl Watched {
         (self.looks, self.messages.iter_mut().map(ask).collect())
     }
 
-    fn tell(
-        &mut self,
-        look: u64,
-        asked: &[(MessageId, Option<StatusVersion>)],
-        changes: Vec<(MessageStatus, StatusVersion)>,
-    ) {
+    fn tell(&mut self, look: u64, asked: &[(MessageId, Option<StatusVersion>)], changes: Vec<Told>) {
         let mut unseen: HashSet<MessageId> =
             asked.iter().filter(|(_, version)| version.is_none()).map(|(id, _)| *id).collect();
-        for (message, version) in changes {
-            unseen.remove(&message.id);
-            let Some(entry) = self.messages.get_mut(&message.id) else { continue };
+        for Told { id, version, status } in changes {
+            unseen.remove(&id);
+            let Some(entry) = self.messages.get_mut(&id) else { continue };
             entry.read_at = Instant::now();
             // Whoever has come meanwhile waits for the next.
             entry.version = Some(version.clone()).filter(|_| look >= entry.awaited);
-            entry.seen.send_replace(Seen { look, found: Some(Found::Message(Arc::new(message), version)) });
+            let found = match status {
+                Ok(message) => Found::Message(Arc::new(message), version),
+                Err(error) => Found::Unreadable(error),
+            };
+            entry.seen.send_replace(Seen { look, found: Some(found) });
         }
         for entry in unseen.iter().filter_map(|id| self.messages.get(id)) {
             entry.seen.send_replace(Seen { look, found: Some(Found::Nothing) });

@@ -100,6 +100,10 @@ moved as (
         due_at = null,
         -- One that waits for a person already has done so since then.
         failed_at = coalesce(pending.failed_at, now()),
+        -- It has neither. But Postgres checks its rules also for the row as it was when the statement began, which somebody
+        -- may have had then.
+        token = null,
+        begun_at = null,
         ask_first = false,
         cancel_requested = true
     from judged

@@ -53,7 +53,7 @@ pub use look::LaneSeen;
 pub use notify::Listener;
 pub use openings::{Opening, Openings};
 pub use presence::Presence;
-pub use query::StatusVersion;
+pub use query::{StatusVersion, Told};
 pub use retention::{Removed, Retirement};
 pub use types::{
     Accepted, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage, OutboxError, Settled,

@@ -61,17 +61,19 @@ impl Outbox {
         ids: &[MessageId],
         client: Option<&ClientId>,
     ) -> Result<Vec<MessageStatus>, OutboxError> {
-        let unseen = ids.iter().map(|id| (*id, None)).collect::<Vec<_>>();
-        let told = self.told(&unseen, client).await?;
-        Ok(told.into_iter().map(|(status, _)| status).collect())
+        let told = self.statuses(ids, client).await?;
+        told.into_iter().map(|told| told.status).collect()
     }
 
-    /// Where those of these messages stand that are not as they were seen, each with what it is seen as now. What was
-    /// never seen is told in any case, if it is there. One statement, whoever changed what and wherever.
-    pub async fn changes(
-        &self,
-        watched: &[(MessageId, Option<StatusVersion>)],
-    ) -> Result<Vec<(MessageStatus, StatusVersion)>, OutboxError> {
+    /// The same, each with an error of its own where it cannot be read.
+    pub async fn statuses(&self, ids: &[MessageId], client: Option<&ClientId>) -> Result<Vec<Told>, OutboxError> {
+        let unseen: Vec<(MessageId, Option<StatusVersion>)> = ids.iter().map(|id| (*id, None)).collect();
+        self.told(&unseen, client).await
+    }
+
+    /// Where those of these messages stand that are not as they were seen. What was never seen is told in any case, if it
+    /// is there. One statement, whoever changed what and wherever.
+    pub async fn changes(&self, watched: &[(MessageId, Option<StatusVersion>)]) -> Result<Vec<Told>, OutboxError> {
         self.told(watched, None).await
     }
 
@@ -79,7 +81,7 @@ impl Outbox {
         &self,
         watched: &[(MessageId, Option<StatusVersion>)],
         client: Option<&ClientId>,
-    ) -> Result<Vec<(MessageStatus, StatusVersion)>, OutboxError> {
+    ) -> Result<Vec<Told>, OutboxError> {
         let uuids: Vec<Uuid> = watched.iter().map(|(id, _)| id.as_uuid()).collect();
         let seen: Vec<Option<&str>> = watched.iter().map(|(_, seen)| seen.as_ref().map(|seen| &*seen.0)).collect();
         let (least, greatest) = id_range(&uuids);
@@ -90,22 +92,46 @@ impl Outbox {
                 .await
         };
         let rows = self.database.repeat(statement).await?;
-        let mut statuses: Vec<(MessageStatus, StatusVersion)> = Vec::new();
+        let mut all: Vec<Told> = Vec::new();
         for row in rows {
-            let event = row.event()?;
-            match statuses.last_mut() {
-                Some((last, _)) if last.id.as_uuid() == row.id => last.events.extend(event),
-                _ => {
-                    let version = StatusVersion(row.version.as_str().into());
-                    statuses.push((row.into_status(event)?, version));
-                }
+            match all.last_mut() {
+                Some(last) if last.id.as_uuid() == row.id => last.add(row.event()),
+                _ => all.push(row.into_told()?),
             }
         }
-        Ok(statuses)
+        Ok(all)
+    }
+}
+
+/// What is told of one message.
+#[derive(Debug)]
+pub struct Told {
+    /// The message.
+    pub id: MessageId,
+    /// What it is seen as, from now on.
+    pub version: StatusVersion,
+    /// Where it stands, or why that cannot be read.
+    pub status: Result<MessageStatus, OutboxError>,
+}
+
+impl Told {
+    /// Adds a line of its history.
+    fn add(&mut self, event: Result<Option<Event>, OutboxError>) {
+        match (&mut self.status, event) {
+            (Ok(status), Ok(event)) => status.events.extend(event),
+            (Ok(_), Err(error)) => self.status = Err(error),
+            (Err(_), _) => {}
+        }
     }
 }
 
 impl Row {
+    fn into_told(self) -> Result<Told, OutboxError> {
+        let id = MessageId::from_uuid(self.id).map_err(unreadable)?;
+        let version = StatusVersion(self.version.as_str().into());
+        Ok(Told { id, version, status: self.event().and_then(|event| self.into_status(event)) })
+    }
+
     fn into_status(self, event: Option<Event>) -> Result<MessageStatus, OutboxError> {
         let recipients = self.recipients.unwrap_or_default();
         Ok(MessageStatus {

@@ -84,6 +84,27 @@ async fn each_that_is_not_told_says_why() {
 }
 
 #[tokio::test]
+async fn one_that_cannot_be_read_keeps_none_of_the_others_back() {
+    let service = service().await;
+    let ids = send(&service, 3).await;
+    make_unreadable(&service, &ids[1]).await;
+    let asked = BatchGetStatusRequest { message_ids: ids.clone() };
+    let told = client(&service).await.batch_get_status(asked).await.expect("answered").into_inner();
+    let found: Vec<&String> = told.messages.iter().map(|message| &message.message_id).collect();
+    assert_eq!(found, [&ids[0], &ids[2]]);
+    let [error] = &told.errors[..] else { panic!("{:?}", told.errors) };
+    assert_eq!((&error.message_id, error.error.as_ref().expect("why").reason.as_str()), (&ids[1], "INTERNAL_ERROR"));
+    assert_eq!(told.not_found.len(), 0);
+}
+
+/// As if another version had written a line of its history.
+pub async fn make_unreadable(service: &Service, id: &str) {
+    service.database.execute("alter type event_kind add value if not exists 'TURNED_INTO_A_TOAD'").await;
+    let insert = format!("insert into event (message_id, at, kind) values ('{id}', now(), 'TURNED_INTO_A_TOAD')");
+    service.database.execute(&insert).await;
+}
+
+#[tokio::test]
 async fn a_list_of_none_or_of_too_many_is_refused() {
     let service = service().await;
     for count in [0, 1_001] {

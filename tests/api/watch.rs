@@ -14,7 +14,7 @@ use postrider::{
 use tokio::time::timeout;
 use tonic::{Code, Streaming, transport::Channel};
 
-use super::{client, refused, request, with_metadata, wrong_fields};
+use super::{client, refused, request, statuses::make_unreadable, with_metadata, wrong_fields};
 use crate::{
     outbox::{Draft, attempt, claim, settlement},
     support::{
@@ -228,6 +228,23 @@ async fn a_message_that_is_no_longer_kept_ends_its_watch() {
     refused(&status, Code::NotFound, "MESSAGE_NOT_FOUND");
     let status = timeout(PATIENCE, changes.message()).await.expect("in time").expect_err("gone");
     refused(&status, Code::NotFound, "MESSAGE_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_ends_its_own_watch_alone() {
+    let service = service().await;
+    let mut client = client(&service).await;
+    let (bad, good) = (send(&service).await, send(&service).await);
+    let (mut bad_changes, mut good_changes) = (watch(&mut client, &bad).await, watch(&mut client, &good).await);
+    next(&mut bad_changes).await;
+    next(&mut good_changes).await;
+    make_unreadable(&service, &bad).await;
+    let status = timeout(PATIENCE, bad_changes.message()).await.expect("in time").expect_err("it cannot be read");
+    refused(&status, Code::Internal, "INTERNAL_ERROR");
+    let status = client.watch_status(watched(&bad)).await.expect_err("it cannot be read");
+    refused(&status, Code::Internal, "INTERNAL_ERROR");
+    client.cancel_email(CancelEmailRequest { message_id: good }).await.expect("called off");
+    assert_eq!(next(&mut good_changes).await.status(), Status::Canceled);
 }
 
 #[tokio::test]

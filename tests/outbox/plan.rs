@@ -61,7 +61,7 @@ async fn process(outbox: &Outbox) {
     assert_eq!(outbox.status(&ids, None).await.unwrap().len(), 100);
     let unseen: Vec<_> = ids.iter().map(|id| (*id, None)).collect();
     let seen = outbox.changes(&unseen).await.unwrap();
-    let seen: Vec<_> = seen.into_iter().map(|(status, version)| (status.id, Some(version))).collect();
+    let seen: Vec<_> = seen.into_iter().map(|told| (told.id, Some(told.version))).collect();
     assert_eq!((seen.len(), outbox.changes(&seen).await.unwrap().len()), (100, 0));
 }
 

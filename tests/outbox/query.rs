@@ -3,7 +3,7 @@
 use postrider::{
     delivery::{Class, Status},
     message::{ClientId, MessageId},
-    outbox::{Accepted, EventKind, Settlement, StatusVersion},
+    outbox::{Accepted, EventKind, Settlement, StatusVersion, Told},
 };
 
 use super::{Draft, attempt, claim, let_leases_run_out, let_pauses_pass, request, settlement};
@@ -182,10 +182,11 @@ async fn only_what_has_changed_since_it_was_seen_is_told_again() {
 async fn changes(db: &Database, watched: &mut [(MessageId, Option<StatusVersion>)]) -> Vec<MessageId> {
     let changes = db.outbox.changes(watched).await.unwrap();
     let mut told = Vec::new();
-    for (status, version) in changes {
-        let (_, seen) = watched.iter_mut().find(|(id, _)| *id == status.id).unwrap();
+    for Told { id, version, status } in changes {
+        assert_eq!(status.unwrap().id, id);
+        let (_, seen) = watched.iter_mut().find(|(one, _)| *one == id).unwrap();
         *seen = Some(version);
-        told.push(status.id);
+        told.push(id);
     }
     told
 }
