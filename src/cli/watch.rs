@@ -36,6 +36,8 @@ pub(super) struct Watch {
 #[derive(Default)]
 struct Shown {
     last: Option<GetStatusResponse>,
+    /// Whether the present stream has told anything, news or not.
+    is_answered: bool,
 }
 
 impl Watch {
@@ -44,12 +46,12 @@ impl Watch {
         let mut shown = Shown::default();
         let mut away_since = None;
         loop {
-            let before = shown.last.clone();
+            shown.is_answered = false;
             let failure = match self.follow(&mut client, &mut shown).await {
                 Ok(exit) => return Ok(exit),
                 Err(failure) => failure,
             };
-            if shown.last != before {
+            if shown.is_answered {
                 away_since = None;
             }
             let since = *away_since.get_or_insert_with(Instant::now);
@@ -75,6 +77,7 @@ impl Watch {
     }
 
     fn show(&self, shown: &mut Shown, message: GetStatusResponse) -> Result<(), Failure> {
+        shown.is_answered = true;
         if shown.last.as_ref() == Some(&message) {
             return Ok(());
         }

@@ -1,10 +1,26 @@
 //! `postrider cancel` and `postrider watch`.
 
-use postrider::sandbox::http::Fault;
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use postrider::{proto::v1::Status, sandbox::http::Fault};
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
 
 use super::{EMAIL, service};
-use crate::support::program::Program;
+use crate::support::{
+    caller::email_to,
+    postgres::Database,
+    process::Process,
+    program::{Program, address, postrider},
+    setup::Setup,
+};
 
 async fn send(program: &Program, options: &[&str]) -> String {
     let said = program.run([&EMAIL[..], options].concat()).await;
@@ -68,4 +84,50 @@ async fn each_change_is_shown_until_the_end() {
     let said = program.run(["watch", "01a231ab-bfb8-7e39-84bf-7aabb408eade"]).await;
     assert_eq!((said.code, said.out.as_str()), (4, ""), "{said:?}");
     program.stop().await;
+}
+
+/// An address behind which one service or another is.
+async fn in_front_of(target: Arc<Mutex<SocketAddr>>) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let forwarding = tokio::spawn(async move {
+        while let Ok((mut caller, _)) = listener.accept().await {
+            let target = *target.lock().expect("the target");
+            tokio::spawn(async move {
+                let mut service = TcpStream::connect(target).await.expect("the service listens");
+                // Whoever goes first ends it.
+                drop(copy_bidirectional(&mut caller, &mut service).await);
+            });
+        }
+    });
+    (url, forwarding)
+}
+
+fn listens_at(process: &Process) -> SocketAddr {
+    let url = address(&process.log()).expect("it says where it serves");
+    url.trim_start_matches("http://").parse().expect("an address")
+}
+
+#[tokio::test]
+async fn whoever_watches_goes_on_with_the_next_process_when_one_stops() {
+    let database = Database::new().await;
+    let setup = Setup::new().set("process.roles", json!(["api"]));
+    let (first, second) = tokio::join!(Process::start(&database, &setup), Process::start(&database, &setup));
+    let target = Arc::new(Mutex::new(listens_at(&first)));
+    let (url, forwarding) = in_front_of(target.clone()).await;
+    let id = first.send(email_to("ada@example.net")).await;
+
+    let mut watching = postrider(["watch", "--address", &url, &id]).spawn().expect("the program starts");
+    let mut lines = BufReader::new(watching.stdout.take().expect("its answer")).lines();
+    let mut line = async || lines.next_line().await.expect("it can be read").expect("a line");
+    assert!(line().await.starts_with(&format!("{id}  NOT_YET_SENT  waiting for ")));
+    *target.lock().expect("the target") = listens_at(&second);
+    first.finish().await;
+    assert_eq!(second.cancel(&id).await.status(), Status::Canceled);
+    let happened = line().await;
+    assert!(happened.contains("  CANCELED  "), "{happened}");
+    assert_eq!(line().await, format!("{id}  CANCELED"));
+    assert_eq!(watching.wait().await.expect("it ends").code(), Some(12));
+    second.finish().await;
+    forwarding.abort();
 }
