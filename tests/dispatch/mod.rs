@@ -1,6 +1,7 @@
 //! Processes that end, hesitate, work side by side or lose their database: nothing is lost, and nothing is sent twice
 //! but where nobody can know.
 
+mod batch;
 mod called_off;
 mod company;
 mod crash;

@@ -6,8 +6,9 @@ use postrider::{
     api::CLIENT_ID,
     proto::v1::{
         CancelEmailRequest, CancelEmailResponse, Email, Event, GetStatusRequest, GetStatusResponse, Mailbox,
-        OutcomeClass, SendEmailRequest, SetLaneModeRequest, Status, UnknownOutcomePolicy, WatchStatusRequest,
-        email_service_client::EmailServiceClient, operator_service_client::OperatorServiceClient,
+        OutcomeClass, SendEmailBatchRequest, SendEmailRequest, SetLaneModeRequest, Status, UnknownOutcomePolicy,
+        WatchStatusRequest, email_service_client::EmailServiceClient, operator_service_client::OperatorServiceClient,
+        send_email_batch_result::Result as Item,
     },
 };
 use time::OffsetDateTime;
@@ -73,6 +74,18 @@ impl Caller {
     /// Sends once, and gives the message's id.
     pub async fn try_send(&self, request: SendEmailRequest) -> Result<String, tonic::Status> {
         Ok(self.client.clone().send_email(request).await?.into_inner().message_id)
+    }
+
+    /// Sends them in one call, and gives what became of each in their order: the message's id, or the reason.
+    pub async fn send_batch(&self, requests: Vec<SendEmailRequest>) -> Vec<Result<String, String>> {
+        let batch = self.client.clone().send_email_batch(SendEmailBatchRequest { requests }).await;
+        let results = batch.expect("it is answered").into_inner().results.into_iter();
+        let answer = |item| match item {
+            Some(Item::Response(response)) => Ok(response.message_id),
+            Some(Item::Error(error)) => Err(error.reason),
+            None => panic!("neither accepted nor refused"),
+        };
+        results.map(|result| answer(result.result)).collect()
     }
 
     /// Sends as that client.
