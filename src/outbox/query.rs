@@ -2,7 +2,7 @@
 //!
 //! Owns the reading of history; changes nothing.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -19,9 +19,14 @@ use crate::{
     message::{ClientId, EmailAddress, MessageId, RecipientIndex},
 };
 
+/// What a message was seen as: another one where it has changed since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusVersion(Arc<str>);
+
 /// A message with one line of its history; the message's own columns are the same in each.
 struct Row {
     id: Uuid,
+    version: String,
     client: String,
     status: String,
     accepted_at: OffsetDateTime,
@@ -62,28 +67,77 @@ impl Outbox {
         ids: &[MessageId],
         client: Option<&ClientId>,
     ) -> Result<Vec<MessageStatus>, OutboxError> {
-        let uuids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
+        let told = self.statuses(ids, client).await?;
+        told.into_iter().map(|told| told.status).collect()
+    }
+
+    /// The same, each with an error of its own where it cannot be read.
+    pub async fn statuses(&self, ids: &[MessageId], client: Option<&ClientId>) -> Result<Vec<Told>, OutboxError> {
+        let unseen: Vec<(MessageId, Option<StatusVersion>)> = ids.iter().map(|id| (*id, None)).collect();
+        self.told(&unseen, client).await
+    }
+
+    /// Where those of these messages stand that are not as they were seen. What was never seen is told in any case, if it
+    /// is there. One statement, whoever changed what and wherever.
+    pub async fn changes(&self, watched: &[(MessageId, Option<StatusVersion>)]) -> Result<Vec<Told>, OutboxError> {
+        self.told(watched, None).await
+    }
+
+    async fn told(
+        &self,
+        watched: &[(MessageId, Option<StatusVersion>)],
+        client: Option<&ClientId>,
+    ) -> Result<Vec<Told>, OutboxError> {
+        let uuids: Vec<Uuid> = watched.iter().map(|(id, _)| id.as_uuid()).collect();
+        let seen: Vec<Option<&str>> = watched.iter().map(|(_, seen)| seen.as_ref().map(|seen| &*seen.0)).collect();
         let (least, greatest) = id_range(&uuids);
         let client = client.map(ClientId::as_str);
         let statement = || async {
-            sqlx::query_file_as!(Row, "src/outbox/status.sql", &uuids, client, least, greatest)
+            sqlx::query_file_as!(Row, "src/outbox/status.sql", &uuids, client, least, greatest, &seen as _)
                 .fetch_all(&self.database)
                 .await
         };
         let rows = self.database.repeat(statement).await?;
-        let mut statuses: Vec<MessageStatus> = Vec::new();
+        let mut all: Vec<Told> = Vec::new();
         for row in rows {
-            let event = row.event()?;
-            match statuses.last_mut() {
-                Some(last) if last.id.as_uuid() == row.id => last.events.extend(event),
-                _ => statuses.push(row.into_status(event)?),
+            match all.last_mut() {
+                Some(last) if last.id.as_uuid() == row.id => last.add(row.event()),
+                _ => all.push(row.into_told()?),
             }
         }
-        Ok(statuses)
+        Ok(all)
+    }
+}
+
+/// What is told of one message.
+#[derive(Debug)]
+pub struct Told {
+    /// The message.
+    pub id: MessageId,
+    /// What it is seen as, from now on.
+    pub version: StatusVersion,
+    /// Where it stands, or why that cannot be read.
+    pub status: Result<MessageStatus, OutboxError>,
+}
+
+impl Told {
+    /// Adds a line of its history.
+    fn add(&mut self, event: Result<Option<Event>, OutboxError>) {
+        match (&mut self.status, event) {
+            (Ok(status), Ok(event)) => status.events.extend(event),
+            (Ok(_), Err(error)) => self.status = Err(error),
+            (Err(_), _) => {}
+        }
     }
 }
 
 impl Row {
+    fn into_told(self) -> Result<Told, OutboxError> {
+        let id = MessageId::from_uuid(self.id).map_err(unreadable)?;
+        let version = StatusVersion(self.version.as_str().into());
+        Ok(Told { id, version, status: self.event().and_then(|event| self.into_status(event)) })
+    }
+
     fn into_status(self, event: Option<Event>) -> Result<MessageStatus, OutboxError> {
         let recipients = self.recipients.unwrap_or_default();
         Ok(MessageStatus {

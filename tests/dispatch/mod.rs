@@ -2,6 +2,8 @@
 //! but where nobody can know.
 
 mod accounts;
+mod batch;
+mod called_off;
 mod company;
 mod crash;
 mod database;
@@ -15,6 +17,7 @@ mod pool;
 mod roles;
 mod schedule;
 mod side_by_side;
+mod watched;
 
 use postrider::sandbox::{
     Inbox,

@@ -5,9 +5,11 @@ use std::time::Duration;
 use postrider::{
     api::CLIENT_ID,
     proto::v1::{
-        Email, Event, GetStatusRequest, GetStatusResponse, ListProvidersRequest, Mailbox, OutcomeClass, Provider,
-        ProviderMode, SendEmailRequest, SetLaneModeRequest, SetProviderModeRequest, Status, UnknownOutcomePolicy,
+        CancelEmailRequest, CancelEmailResponse, Email, Event, GetStatusRequest, GetStatusResponse,
+        ListProvidersRequest, Mailbox, OutcomeClass, Provider, ProviderMode, SendEmailBatchRequest, SendEmailRequest,
+        SetLaneModeRequest, SetProviderModeRequest, Status, UnknownOutcomePolicy, WatchStatusRequest,
         email_service_client::EmailServiceClient, operator_service_client::OperatorServiceClient,
+        send_email_batch_result::Result as Item,
     },
 };
 use time::OffsetDateTime;
@@ -75,11 +77,40 @@ impl Caller {
         Ok(self.client.clone().send_email(request).await?.into_inner().message_id)
     }
 
+    /// Sends them in one call, and gives what became of each in their order: the message's id, or the reason.
+    pub async fn send_batch(&self, requests: Vec<SendEmailRequest>) -> Vec<Result<String, String>> {
+        let batch = self.client.clone().send_email_batch(SendEmailBatchRequest { requests }).await;
+        let results = batch.expect("it is answered").into_inner().results.into_iter();
+        let answer = |item| match item {
+            Some(Item::Response(response)) => Ok(response.message_id),
+            Some(Item::Error(error)) => Err(error.reason),
+            None => panic!("neither accepted nor refused"),
+        };
+        results.map(|result| answer(result.result)).collect()
+    }
+
     /// Sends as that client.
     pub async fn send_as(&self, client: &'static str, request: SendEmailRequest) -> String {
         let mut request = tonic::Request::new(request);
         request.metadata_mut().insert(CLIENT_ID, MetadataValue::from_static(client));
         self.client.clone().send_email(request).await.expect("it is accepted").into_inner().message_id
+    }
+
+    /// Calls a message off.
+    pub async fn cancel(&self, id: &str) -> CancelEmailResponse {
+        let request = CancelEmailRequest { message_id: id.to_owned() };
+        self.client.clone().cancel_email(request).await.expect("it is answered").into_inner()
+    }
+
+    /// Watches a message until its stream ends, and tells what came, in its order.
+    pub async fn watch(&self, id: &str) -> Vec<GetStatusResponse> {
+        let request = WatchStatusRequest { message_id: id.to_owned(), until_failed: true };
+        let mut changes = self.client.clone().watch_status(request).await.expect("it may be watched").into_inner();
+        let mut told = Vec::new();
+        while let Some(change) = timeout(PATIENCE, changes.message()).await.expect("in time").expect("no error") {
+            told.extend(change.message);
+        }
+        told
     }
 
     /// Pauses a lane, or lets it go on.
