@@ -25,11 +25,11 @@
 //! | [`message`] | what is sent: message, id, address, attachment; parsing; the MIME form | |
 //! | [`delivery`] | status, outcome, retry policy, the transition function; pure | message |
 //! | [`telemetry`] | logs, traces and their context, metrics | message, delivery |
-//! | [`policy`] | what may be sent | message |
-//! | [`health`] | a snapshot of every provider's state, for those who ask | delivery |
+//! | [`policy`] | what may be sent, and by which chain | message |
+//! | [`health`] | every provider's state, what processes tell each other of it, their shares of its account | delivery |
 //! | [`outbox`] | every SQL statement: accept, claim, settle, query, retention | message, delivery, health |
 //! | [`provider`] | the trait `Provider`, capabilities, the registry, one file an adapter | message, delivery |
-//! | [`chain`] | admission, breaker, the layers round one provider, failover | provider, delivery, message, health |
+//! | [`chain`] | admission, breaker, rotation, shared places, the layers round one provider, failover | provider, delivery, message, health |
 //! | [`dispatcher`] | claim, chain, next, settle; leases; drain | outbox, chain, delivery, message, health |
 //! | [`api`] | the gRPC services, protobuf from and to the domain, status codes | outbox, policy, delivery, message, health |
 //! | [`sandbox`] | a private Postgres, an HTTP and an SMTP provider with faults to switch on | |

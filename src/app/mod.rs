@@ -1,8 +1,8 @@
 //! Puts Postrider together, and owns the order of start and stop.
 //!
-//! Start: database, providers and what others know of them, days, dispatcher, clean-up, and the API last, so that nothing is accepted before it can
-//! be sent; of these what the roles of the process ask for. Stop: not serving, no new claims, sends under way finish,
-//! calls under way finish, outcomes are written. Decides nothing about messages.
+//! Start: database, providers and what others know of them, days, dispatcher, clean-up, and the API last, so that nothing
+//! is accepted before it can be sent; of these what the roles of the process ask for. Stop: not serving, no new claims,
+//! sends under way finish, calls under way finish, outcomes are written. Decides nothing about messages.
 
 mod accounts;
 mod circuit;

@@ -3,9 +3,9 @@
 //! Owns the order in which the permits are taken, and how many calls are on their way. It is done before the message is
 //! touched, and nothing of the message but what an [`Applicant`] tells matters to it.
 //!
-//! A provider that is not well is not waited for: the message goes on to the next. Our own limits are: that we have
-//! handed a provider as many messages as the settings allow says nothing against the provider, and mail that turned to
-//! the next one for it would surprise whoever set the limit. The round waits, until its deadline.
+//! A provider that is not well is not waited for: the message goes on to the next. Our own limits are, for as long as the
+//! caller says: that we have handed a provider as many messages as the settings allow says nothing against it, and mail
+//! that turned to the next one for it would surprise whoever set the limit, unless the settings say so.
 
 use std::{
     future::Future,
@@ -123,6 +123,11 @@ impl Admission {
     pub(super) fn most(&self) -> usize {
         let twice = self.places.load(Ordering::Relaxed) * 2;
         self.rate.in_time(AHEAD).map_or(twice, |calls| twice.min(calls.max(1)))
+    }
+
+    /// Whether this process has a place at it at all: where there are fewer places than processes, some have none.
+    pub(super) fn has_places(&self) -> bool {
+        self.places.load(Ordering::Relaxed) > 0
     }
 
     /// How many messages it has: it is asked for them, they wait for their turn, or they are about to come.

@@ -41,6 +41,8 @@ enum State {
         window: Window,
         /// How many calls have failed since the last that succeeded.
         in_a_row: u32,
+        /// When a call last succeeded.
+        succeeded_at: Option<Instant>,
         /// The calls under way: how many began when.
         under_way: BTreeMap<Instant, u32>,
     },
@@ -145,26 +147,28 @@ impl Breaker {
 
     /// Takes notice of how a call ended.
     ///
-    /// One that failed after a long time speaks for those that have waited nearly as long: a provider that fell silent is
-    /// left when the first call has failed, and not when as many more have begun and failed too.
+    /// One that failed after a long time in which none succeeded speaks for those that have waited nearly as long: a
+    /// provider that fell silent is left when the first call has failed, and not when as many more have begun and failed.
     pub(super) fn end(&mut self, call: Call, ending: Ending, now: Instant) {
         if call.epoch != self.epoch {
             return;
         }
         let probes = self.probes();
         match &mut self.state {
-            State::Closed { window, in_a_row, under_way } => {
+            State::Closed { window, in_a_row, succeeded_at, under_way } => {
                 end_one(under_way, call.began);
                 match ending {
                     Ending::Neutral => {}
                     Ending::Success => {
                         window.record(false, now);
                         *in_a_row = 0;
+                        *succeeded_at = Some(now);
                     }
                     Ending::Failure { retry_after } => {
                         window.record(true, now);
                         *in_a_row = in_a_row.saturating_add(1);
-                        let alike = waited_as_long(under_way, now - call.began, now);
+                        let is_silent = succeeded_at.is_none_or(|last| last <= call.began);
+                        let alike = if is_silent { waited_as_long(under_way, now - call.began, now) } else { 0 };
                         if in_a_row.saturating_add(alike) >= self.settings.consecutive_failures
                             || is_too_much(window.totals(now), &self.settings)
                         {
@@ -253,7 +257,12 @@ impl Breaker {
 }
 
 fn closed(settings: &config::Breaker, now: Instant) -> State {
-    State::Closed { window: Window::new(settings.window, now), in_a_row: 0, under_way: BTreeMap::new() }
+    State::Closed {
+        window: Window::new(settings.window, now),
+        in_a_row: 0,
+        succeeded_at: None,
+        under_way: BTreeMap::new(),
+    }
 }
 
 fn end_one(under_way: &mut BTreeMap<Instant, u32>, began: Instant) {

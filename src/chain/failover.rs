@@ -1,7 +1,7 @@
 //! The failover: one round of a message through the providers of a chain, as a tower service.
 //!
-//! Owns the order in which providers are asked, which recipients go on to the next, and who was passed over. Whether a provider can be asked
-//! is its admission's to say, and what happens after the round is [`crate::delivery::next`]'s.
+//! Owns the order in which providers are asked, which recipients go on to the next, and who was passed over. Whether a
+//! provider can be asked is its admission's to say, and what happens after the round is [`crate::delivery::next`]'s.
 
 use std::{
     collections::BTreeSet,
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     config::WhenBusy,
     delivery::{Attempt, Class, ProviderName, Round, Skip},
+    health::Reason,
     message::RecipientIndex,
     provider::Submission,
     telemetry,
@@ -106,8 +107,8 @@ impl Pass {
     /// Waits for the busy ones, all at once. Those that cannot be waited for are busy no longer.
     async fn first_with_room(&mut self) -> Option<(Arc<Link>, Permits)> {
         let (message, deadline) = (self.offer.message.clone(), self.offer.deadline);
-        let can_carry: Vec<Arc<Link>> =
-            std::mem::take(&mut self.busy).into_iter().filter(|link| self.can_carry(link)).collect();
+        let busy = std::mem::take(&mut self.busy).into_iter().filter(|link| self.can_carry(link));
+        let (can_carry, placeless): (Vec<_>, Vec<_>) = busy.partition(|link| link.admission().has_places());
         let admit = |link: &Arc<Link>| {
             let (link, applicant) = (link.clone(), Applicant::of(&message));
             async move { (link.admission().admit(applicant, deadline).await, link) }
@@ -125,8 +126,8 @@ impl Pass {
             }
         }
         drop(waits);
-        self.busy =
-            can_carry.iter().filter(|link| gone.iter().all(|(gone, _)| gone.name() != link.name())).cloned().collect();
+        let is_gone = |link: &Arc<Link>| gone.iter().any(|(gone, _)| gone.name() == link.name());
+        self.busy = can_carry.iter().filter(|link| !is_gone(link)).cloned().chain(placeless).collect();
         for (link, wait) in gone {
             self.skip(link.name(), wait.reason, Some(link.time_of(wait.until)));
         }
@@ -148,6 +149,12 @@ impl Pass {
             return Step::On;
         }
         let lets_go_on = self.lets_go_on(link);
+        if lets_go_on && !link.admission().has_places() {
+            // Its places are with other processes.
+            self.busy.push(link.clone());
+            self.skip(link.name(), Reason::ConcurrencyLimit, Some(link.time_of(Instant::now())));
+            return Step::On;
+        }
         let patience = if lets_go_on { Instant::now() } else { self.offer.deadline };
         match link.admission().admit(self.applicant(link), patience).await {
             Ok(permits) => self.ask(link, permits).await,

@@ -25,12 +25,14 @@ impl Links {
 async fn probe(link: Arc<Link>) {
     let gate = link.admission().gate();
     let pause = (link.account_rest() / TIMES).max(SHORTEST);
-    while let Some(answer) = link.provider().probe() {
+    loop {
         sleep(pause).await;
         // Of the processes that share the account one asks, and all hear of it.
         if !link.is_first() || !gate.may_be_probed() {
             continue;
         }
+        // Made only now: it may hold a signature that does not last.
+        let Some(answer) = link.provider().probe() else { return };
         match AssertUnwindSafe(answer).catch_unwind().await {
             Ok(health) => gate.probed(health),
             Err(_) => tracing::error!(provider = link.name().as_str(), "the adapter panicked"),

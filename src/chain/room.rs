@@ -135,7 +135,7 @@ impl Chain {
 
 /// What one place of a chain takes now.
 struct PlaceRoom<'a> {
-    /// The first of its ready providers.
+    /// The one of its ready providers that most messages are offered to first.
     first: Option<&'a Link>,
     places: usize,
     /// How many of them are to find out whether a provider is well again.
@@ -155,9 +155,12 @@ impl<'a> PlaceRoom<'a> {
             .filter(|(link, _)| link.is_ready())
             .map(|(link, weight)| (&**link, *weight))
             .collect();
-        let weights: usize = ready.iter().map(|(_, weight)| *weight as usize).sum();
-        let mut room =
-            Self { first: ready.first().map(|(link, _)| *link), places: 0, trials: 0, most: 0, overflows: true };
+        // In a process without a place at one of them nobody waits for that one.
+        let has_places = |link: &Link| link.admission().has_places();
+        let weights: usize =
+            ready.iter().filter(|(link, _)| has_places(link)).map(|(_, weight)| *weight as usize).sum();
+        let first = ready.iter().rev().max_by_key(|(_, weight)| *weight).map(|(link, _)| *link);
+        let mut room = Self { first, places: 0, trials: 0, most: 0, overflows: true };
         let mut bound = usize::MAX;
         for (link, weight) in ready {
             let most = link.most();
@@ -167,6 +170,9 @@ impl<'a> PlaceRoom<'a> {
             room.most += most;
             if !link.overflows() {
                 room.overflows = false;
+                if !has_places(link) {
+                    continue;
+                }
                 bound = bound.min(free.saturating_mul(weights) / (weight as usize).max(1));
             }
         }

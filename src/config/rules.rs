@@ -1,6 +1,7 @@
 //! What must hold between settings, and for values whose type does not say enough.
 //!
-//! Owns the checks of everything but providers, chains and routes; what one setting alone can have wrong is found by the reader.
+//! Owns the checks of everything but providers, chains and routes; what one setting alone can have wrong is found by the
+//! reader.
 
 use secrecy::ExposeSecret;
 use tracing_subscriber::EnvFilter;

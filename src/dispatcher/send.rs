@@ -140,10 +140,10 @@ impl Sender {
             return;
         };
         let open = claimed.open.clone().unwrap_or_else(|| message.email.recipients().map(|(index, _)| index).collect());
-        if !can_be_told_apart(chain, &claimed, self.outbox.clock().now()) {
+        let Some(time) = time_to_ask(chain, &claimed, self.outbox.clock().now()) else {
             self.give_to_a_person(&claimed, Status::FailedOutcomeUnknown, open).await;
             return;
-        }
+        };
         let journal = Arc::new(self.journal(&claimed, &hold));
         let offer = Offer {
             message,
@@ -151,7 +151,7 @@ impl Sender {
             ask_first: claimed.ask_first.then(|| claimed.provider.clone()),
             ask_last: claimed.unknown_at.clone(),
             only_first: holds_unknown(&claimed),
-            deadline: Instant::now() + self.attempt_timeout,
+            deadline: Instant::now() + self.attempt_timeout.min(time),
             journal: journal.clone(),
         };
 
@@ -248,15 +248,12 @@ fn holds_unknown(claimed: &Claimed) -> bool {
     claimed.unknown_since.is_some() && claimed.unknown_outcome == UnknownOutcome::Hold
 }
 
-/// Whether the provider that may have the message would still recognise it by its key; true if none may have it, or
-/// the caller takes the risk.
-fn can_be_told_apart(chain: &Chain, claimed: &Claimed, now: OffsetDateTime) -> bool {
-    match claimed.unknown_since {
-        Some(since) if holds_unknown(claimed) => {
-            chain.recognises_key_for(&claimed.provider).is_some_and(|window| now < since + window)
-        }
-        _ => true,
-    }
+/// How long the provider that may have the message will still recognise it by its key, `None` if it does not; without
+/// end if none may have it, or the caller takes the risk.
+fn time_to_ask(chain: &Chain, claimed: &Claimed, now: OffsetDateTime) -> Option<Duration> {
+    let Some(since) = claimed.unknown_since.filter(|_| holds_unknown(claimed)) else { return Some(Duration::MAX) };
+    let window = chain.recognises_key_for(&claimed.provider)?;
+    Duration::try_from(since + window - now).ok().filter(|left| !left.is_zero())
 }
 
 fn standing(claimed: &Claimed, open: Vec<RecipientIndex>) -> Standing {

@@ -31,8 +31,9 @@ use crate::{
 
 /// An account at a sender of email.
 ///
-/// An adapter has no error type: whatever happens is an [`Outcome`], so nothing slips past failover. It is
-/// dropped while it sends only when the process stops and the time for that is up; it keeps its own timeouts, ends by the deadline, and says how far it came.
+/// An adapter has no error type: whatever happens is an [`Outcome`], so nothing slips past failover. It is dropped while it
+/// sends only when the process stops and the time for that is up; it keeps its own timeouts, ends by the deadline, and
+/// says how far it came.
 pub trait Provider: Send + Sync {
     /// Its name in the settings.
     fn name(&self) -> &ProviderName;

@@ -140,10 +140,13 @@ async fn a_refused_recipient_is_found_by_its_place_or_by_its_address() {
         {"message": "no", "field": "personalizations.0.to.1.email"},
         {"message": "no", "field": "subject"},
     ]});
+    let one = json!({"message": "no", "field": "personalizations.0.to.1.email"});
+    let four_of_one = json!({ "errors": [one, one, one, one] });
     assert_verdicts_for(
         &SUBJECT,
         &carried_by_all(),
         &[
+            (400, JSON, &four_of_one.to_string(), "UNFIT_HERE RECIPIENT_REJECTED UNFIT_HERE UNFIT_HERE / healthy"),
             (202, "", "", "ACCEPTED ACCEPTED ACCEPTED ACCEPTED / healthy"),
             (
                 400,

@@ -119,6 +119,17 @@ fn a_call_that_failed_after_long_speaks_for_those_that_have_waited_as_long() {
 }
 
 #[test]
+fn a_slow_failure_speaks_for_no_other_while_calls_succeed() {
+    let mut tried = Tried::new(config::Breaker { consecutive_failures: 5, ..breaker_settings() });
+    (0..100).for_each(|_| tried.call(Ending::Success));
+    let calls: Vec<_> = (0..20).map(|_| tried.breaker.begin(tried.now).unwrap()).collect();
+    tried.now += Duration::from_millis(800);
+    tried.breaker.end(calls[0], Ending::Success, tried.now);
+    tried.breaker.end(calls[1], FAILURE, tried.now);
+    assert_eq!(tried.circuit(), Circuit::Closed, "the provider is slow, and not silent");
+}
+
+#[test]
 fn failures_that_have_left_the_window_do_not_count() {
     let mut tried = Tried::new(breaker_settings());
     (0..3).for_each(|_| tried.call(FAILURE));

@@ -213,9 +213,21 @@ fn speaks_of_daily_quota(reply: &Reply) -> bool {
     !reply.is_about(2) && contains(reply, &["daily"]) && contains(reply, &["quota", "limit"])
 }
 
+/// Whether the reply has one of those words, in what is its own: an address that it repeats may be of any words.
 fn contains(reply: &Reply, words: &[&str]) -> bool {
-    let text = reply.text().to_ascii_lowercase();
+    let text = without_addresses(&reply.text().to_ascii_lowercase());
     words.iter().any(|word| text.contains(word))
+}
+
+fn without_addresses(text: &str) -> String {
+    let mut own = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('<') {
+        own.push_str(before);
+        rest = after.split_once('>').map_or("", |(_, after)| after);
+    }
+    own.push_str(rest);
+    own.split_whitespace().filter(|word| !word.contains('@')).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -111,8 +111,9 @@ impl Answer {
         };
         let content_type = self.headers.get(CONTENT_TYPE).map_or(&[][..], |value| value.as_bytes());
         let body = self.bytes().strip_prefix(b"\xef\xbb\xbf").unwrap_or(self.bytes()).trim_ascii_start();
-        starts_with(content_type, "text/html")
-            || starts_with(content_type, "application/xhtml")
+        // Some frameworks call whatever they answer HTML: nothing at all, and JSON, is no page.
+        let may_be_text = !matches!(body.first(), None | Some(b'{' | b'['));
+        (may_be_text && (starts_with(content_type, "text/html") || starts_with(content_type, "application/xhtml")))
             || starts_with(body, "<!doctype html")
             || starts_with(body, "<html")
     }
@@ -132,6 +133,22 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_is_known_by_what_it_says_and_not_by_what_it_is_called_alone() {
+        let html = &[("content-type", "text/html; charset=UTF-8")][..];
+        let table = [
+            (html, "<p>Log in</p>", true),
+            (html, "Forbidden", true),
+            (&[][..], "\u{feff} <!DOCTYPE html><title>x</title>", true),
+            (html, "{\"id\":\"gw-1\"}", false),
+            (html, "", false),
+            (&[][..], "Forbidden", false),
+        ];
+        for (headers, body, expected) in table {
+            assert_eq!(Answer::example(200, headers, body).is_page(), expected, "{body}");
+        }
+    }
 
     #[test]
     fn a_date_counts_from_the_answers_own() {

@@ -36,7 +36,10 @@ impl Judgement {
     /// A refusal of recipients. Who is named is finished. Who is not named was not sent to either, without blame; a
     /// provider that takes headers and envelope as one cannot be offered those alone, so the next one is asked. Where
     /// nobody is named and there are several, another provider may tell who was meant.
-    pub(in crate::provider) fn of_recipients(asked: &Asked<'_>, named: Vec<RecipientIndex>) -> Self {
+    pub(in crate::provider) fn of_recipients(asked: &Asked<'_>, mut named: Vec<RecipientIndex>) -> Self {
+        // One may be named for several reasons.
+        named.sort_unstable();
+        named.dedup();
         let all = asked.recipients.len();
         if all == 1 || named.len() == all {
             return Self::new(Class::RecipientRejected);

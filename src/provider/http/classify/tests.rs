@@ -149,7 +149,9 @@ fn a_web_page_is_nobodys_acceptance() {
     let json = [("content-type", "application/json")];
     let table = [
         (200, &html[..], "<p>Sign in</p>", "MISCONFIGURED PROVIDER 200 / misconfigured"),
-        (200, &html[..], "", "MISCONFIGURED PROVIDER 200 / misconfigured"),
+        // Some frameworks call whatever they answer HTML.
+        (200, &html[..], "", "ACCEPTED RECIPIENT 200 / healthy"),
+        (200, &html[..], r#"{"id":"gw-1"}"#, "ACCEPTED RECIPIENT 200 / healthy"),
         (200, &[], "\u{feff}\n<!DOCTYPE HTML><p>Sign in</p>", "MISCONFIGURED PROVIDER 200 / misconfigured"),
         (200, &json[..], "<html></html>", "MISCONFIGURED PROVIDER 200 / misconfigured"),
         (200, &[], "<xml/>", "ACCEPTED RECIPIENT 200 / healthy"),
