@@ -204,7 +204,9 @@ impl Pass {
         let verdicts = &attempt.outcome.verdicts;
         // Where anybody's outcome is unknown nobody else is asked, not for the others either: the row can name only one
         // provider that may have the message.
-        let ends = attempt.left_any(Class::MessageRejected) || attempt.left_any(Class::OutcomeUnknown);
+        let ends = attempt.left_any(Class::MessageRejected)
+            || attempt.left_any(Class::OutcomeUnknown)
+            || (declines_content(&attempt) && self.round.attempts.iter().any(declines_content));
         self.offered = match ends {
             true => Vec::new(),
             false => verdicts.iter().filter(|(_, v)| v.class.asks_next()).map(|(recipient, _)| *recipient).collect(),
@@ -291,6 +293,11 @@ fn order(chain: &Chain, offer: &Offer) -> Vec<Arc<Link>> {
         }
     }
     first.into_iter().chain(others).chain(last).collect()
+}
+
+/// Whether it was declined for what it says: one other provider is asked then, and no more.
+fn declines_content(attempt: &Attempt) -> bool {
+    attempt.outcome.verdicts.iter().any(|(_, verdict)| verdict.is_about_content())
 }
 
 #[cfg(test)]

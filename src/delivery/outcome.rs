@@ -187,6 +187,12 @@ impl Verdict {
         let detail = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).take(Self::DETAIL_LIMIT).collect();
         Self { class, scope, code: code.into(), detail }
     }
+
+    /// Whether the message was declined for what it says (5.7.1 once the content was seen): another may see it otherwise,
+    /// but whoever offers it to one after the other looks like a sender of spam to all of them.
+    pub fn is_about_content(&self) -> bool {
+        self.class == Class::UnfitHere && self.code.split(' ').any(|part| part == "5.7.1")
+    }
 }
 
 impl fmt::Debug for Verdict {

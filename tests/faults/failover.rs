@@ -143,6 +143,25 @@ async fn rejected_recipients_and_messages_never_open_a_circuit() {
 }
 
 #[tokio::test]
+async fn what_is_taken_for_spam_is_offered_to_one_other_provider_at_most() {
+    let (first, second, third) = (relay("first").await, relay("second").await, gateway("third").await);
+    let setup = Setup::new().smtp("first", first.address()).smtp("second", second.address());
+    let app = TestApp::start(&setup.http("third", &third.url())).await;
+    let spam = || "status:dot:550 5.7.1 looks like spam".parse().unwrap();
+    first.set_fault(spam()).unwrap();
+    let id = app.send(email_to("ada@example.net")).await;
+    let status = app.wait_for(&id, Status::SuccessSent).await;
+    assert_eq!(history(&status), ["1 ATTEMPT first UNFIT_HERE", "1 ATTEMPT second ACCEPTED"]);
+
+    second.set_fault(spam()).unwrap();
+    let id = app.send(email_to("boris@example.net")).await;
+    let status = app.wait_for(&id, Status::FailedNotRetryable).await;
+    assert_eq!(history(&status), ["1 ATTEMPT first UNFIT_HERE", "1 ATTEMPT second UNFIT_HERE"]);
+    assert_eq!(third.inbox().count(), 0);
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn a_connection_that_was_closed_while_idle_costs_nothing() {
     let (relay, gateway) = (relay("relay").await, gateway("gateway").await);
     for setup in [Setup::new().smtp("provider", relay.address()), Setup::new().http("provider", &gateway.url())] {
