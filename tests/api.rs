@@ -1,10 +1,14 @@
 //! The API as a client sees it, over real gRPC.
 
+mod batch;
+mod cancel;
 mod overview;
 mod refusals;
 mod send;
 mod server;
 mod status;
+mod statuses;
+mod watch;
 
 use postrider::proto::v1::{Email, Mailbox, SendEmailRequest, email_service_client::EmailServiceClient};
 use tonic::{Code, Request, Status, metadata::AsciiMetadataValue, transport::Channel};

@@ -1,6 +1,7 @@
 //! The outbox on a real Postgres.
 
 mod accept;
+mod cancel;
 mod checks;
 mod claim;
 mod company;
@@ -152,7 +153,7 @@ async fn request(outbox: &Outbox, limit: usize) -> ClaimRequest {
 }
 
 /// Claims so many, from any lane.
-async fn claim(outbox: &Outbox, limit: usize) -> Vec<Claimed> {
+pub async fn claim(outbox: &Outbox, limit: usize) -> Vec<Claimed> {
     outbox.claim(&request(outbox, limit).await).await.unwrap().messages
 }
 

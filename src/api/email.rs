@@ -1,14 +1,13 @@
 //! `EmailService`: what each call does.
 //!
-//! Owns no step of accepting an email: those are in the file beside.
+//! Owns no step of any: those are in the files beside.
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::stream::Empty;
-use http::HeaderMap;
+use futures_util::stream::BoxStream;
 use tonic::{Request, Response, Status};
 
-use super::{caller, from_proto, status, to_proto, waiting};
+use super::{watch::Told, watchers::Watchers};
 use crate::{
     config::Retention,
     health::Board,
@@ -36,46 +35,43 @@ pub struct Backend {
     pub longest_wait: Duration,
     /// How long messages are kept.
     pub retention: Retention,
+    /// How many may watch messages at once.
+    pub max_watchers: usize,
 }
 
 /// The service for those who send email.
 #[derive(Clone)]
 pub struct EmailApi {
     pub(super) backend: Backend,
+    pub(super) watchers: Watchers,
 }
 
 impl EmailApi {
     /// The service over that backend.
     pub fn new(backend: Backend) -> Self {
-        Self { backend }
+        let watchers = Watchers::new(backend.outbox.clone(), backend.max_watchers);
+        Self { backend, watchers }
+    }
+
+    /// Looks for those who watch messages, until they are [ended](Self::end_watches).
+    pub(super) async fn look_for_watchers(&self) {
+        self.watchers.run().await;
+    }
+
+    /// Ends the streams of those who watch messages, and lets no other begin.
+    pub(super) fn end_watches(&self) {
+        self.watchers.stop();
     }
 
     /// Ends once no commit is under way any more, those included whose callers have gone.
     pub async fn commits_finished(&self) {
         self.backend.intake.finished().await;
     }
-
-    async fn status(&self, headers: &HeaderMap, message_id: &str) -> Result<pb::GetStatusResponse, Status> {
-        let client = caller::client(headers)?;
-        let id = from_proto::message_id(message_id)
-            .map_err(|error| status::invalid_field("message_id", format!("is {error}")))?;
-        let Backend { outbox, board, retention, .. } = &self.backend;
-        let found = outbox.status(&[id], Some(&client)).await.map_err(|error| status::outbox(&error))?;
-        let now = outbox.clock().now();
-        match found.into_iter().next() {
-            Some(message) => {
-                let waiting_for = waiting::waiting_for(&message, board, now);
-                Ok(to_proto::message_status(message, waiting_for))
-            }
-            None if outbox.retention_passed(id, retention) => Err(status::retention_passed(id, retention.finished)),
-            None => Err(status::message_not_found(id)),
-        }
-    }
 }
 
 #[tonic::async_trait]
 impl EmailService for EmailApi {
-    type WatchStatusStream = Empty<Result<pb::WatchStatusResponse, Status>>;
+    type WatchStatusStream = BoxStream<'static, Told>;
 
     async fn send_email(
         &self,
@@ -95,29 +91,33 @@ impl EmailService for EmailApi {
 
     async fn send_email_batch(
         &self,
-        _: Request<pb::SendEmailBatchRequest>,
+        request: Request<pb::SendEmailBatchRequest>,
     ) -> Result<Response<pb::SendEmailBatchResponse>, Status> {
-        Err(status::call_not_implemented("SendEmailBatch"))
+        let (metadata, _, request) = request.into_parts();
+        self.send_batch(&metadata.into_headers(), request).await.map(Response::new)
     }
 
     async fn batch_get_status(
         &self,
-        _: Request<pb::BatchGetStatusRequest>,
+        request: Request<pb::BatchGetStatusRequest>,
     ) -> Result<Response<pb::BatchGetStatusResponse>, Status> {
-        Err(status::call_not_implemented("BatchGetStatus"))
+        let (metadata, _, request) = request.into_parts();
+        self.batch_status(&metadata.into_headers(), request).await.map(Response::new)
     }
 
     async fn watch_status(
         &self,
-        _: Request<pb::WatchStatusRequest>,
+        request: Request<pb::WatchStatusRequest>,
     ) -> Result<Response<Self::WatchStatusStream>, Status> {
-        Err(status::call_not_implemented("WatchStatus"))
+        let (metadata, _, request) = request.into_parts();
+        self.watch(&metadata.into_headers(), request).await.map(Response::new)
     }
 
     async fn cancel_email(
         &self,
-        _: Request<pb::CancelEmailRequest>,
+        request: Request<pb::CancelEmailRequest>,
     ) -> Result<Response<pb::CancelEmailResponse>, Status> {
-        Err(status::call_not_implemented("CancelEmail"))
+        let (metadata, _, request) = request.into_parts();
+        self.cancel(&metadata.into_headers(), &request.message_id).await.map(Response::new)
     }
 }

@@ -3,6 +3,7 @@
 //! Owns no rule about what may be sent (that is [`crate::policy`]) and no row: a call is answered once the outbox has
 //! committed it, and nothing here waits for a provider.
 
+mod batch;
 mod caller;
 mod deadline;
 mod email;
@@ -14,9 +15,12 @@ mod readiness;
 mod send;
 mod server;
 mod span;
+mod standing;
 mod status;
 mod to_proto;
 mod waiting;
+mod watch;
+mod watchers;
 
 pub use caller::{CLIENT_ID, DEFAULT_CLIENT};
 pub use email::{Backend, EmailApi};

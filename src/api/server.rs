@@ -78,8 +78,8 @@ impl Api {
     /// Serves until `shutdown`; ends when every call has been answered and every commit finished, or `call_timeout`
     /// later.
     ///
-    /// Whether it says SERVING is the caller's to switch. At `shutdown` it says NOT_SERVING, ends the health watches, takes no more
-    /// connections and no more calls on those it has.
+    /// Whether it says SERVING is the caller's to switch. At `shutdown` it says NOT_SERVING, ends every watch, of health
+    /// and of messages, and takes no more connections and no more calls on those it has.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -92,6 +92,9 @@ impl Api {
             shutdown.await;
             readiness.set_not_serving().await;
             readiness.end_watches().await;
+            if let Some(services) = &services {
+                services.email.end_watches();
+            }
             stopping.cancel();
         };
         let layered = Server::builder()
@@ -106,8 +109,17 @@ impl Api {
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let served = routes(layered, services.as_ref(), &readiness, settings.max_request_bytes)?
             .serve_with_incoming_shutdown(incoming, signal);
+        let watched = async {
+            if let Some(services) = &services {
+                services.email.look_for_watchers().await;
+            }
+            std::future::pending().await
+        };
         let drained = async {
-            served.await?;
+            tokio::select! {
+                served = served => served?,
+                () = watched => {}
+            }
             if let Some(services) = &services {
                 services.email.commits_finished().await;
             }

@@ -11,6 +11,7 @@ use crate::{
     message::MessageId,
     outbox::{IntakeError, OutboxError},
     policy::Violation,
+    proto::v1 as pb,
 };
 
 /// The domain of every [`Reason`] in `google.rpc.ErrorInfo`.
@@ -33,6 +34,10 @@ pub enum Reason {
     DatabaseUnavailable,
     /// Callers are quicker than the database.
     Overloaded,
+    /// As many watch as the limit allows.
+    TooManyWatchers,
+    /// The process stops.
+    Stopping,
     /// The caller's deadline, or the server's own, passed.
     DeadlinePassed,
     /// This version does not have the call.
@@ -43,7 +48,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 12] = [
         Reason::InvalidRequest,
         Reason::RequestTooLarge,
         Reason::IdempotencyKeyReused,
@@ -51,6 +56,8 @@ impl Reason {
         Reason::RetentionPassed,
         Reason::DatabaseUnavailable,
         Reason::Overloaded,
+        Reason::TooManyWatchers,
+        Reason::Stopping,
         Reason::DeadlinePassed,
         Reason::CallNotImplemented,
         Reason::InternalError,
@@ -66,6 +73,8 @@ impl Reason {
             Reason::RetentionPassed => "RETENTION_PASSED",
             Reason::DatabaseUnavailable => "DATABASE_UNAVAILABLE",
             Reason::Overloaded => "OVERLOADED",
+            Reason::TooManyWatchers => "TOO_MANY_WATCHERS",
+            Reason::Stopping => "STOPPING",
             Reason::DeadlinePassed => "DEADLINE_PASSED",
             Reason::CallNotImplemented => "CALL_NOT_IMPLEMENTED",
             Reason::InternalError => "INTERNAL_ERROR",
@@ -79,8 +88,8 @@ impl Reason {
             Reason::RequestTooLarge => Code::OutOfRange,
             Reason::IdempotencyKeyReused => Code::AlreadyExists,
             Reason::MessageNotFound | Reason::RetentionPassed => Code::NotFound,
-            Reason::DatabaseUnavailable => Code::Unavailable,
-            Reason::Overloaded => Code::ResourceExhausted,
+            Reason::DatabaseUnavailable | Reason::Stopping => Code::Unavailable,
+            Reason::Overloaded | Reason::TooManyWatchers => Code::ResourceExhausted,
             Reason::DeadlinePassed => Code::DeadlineExceeded,
             Reason::CallNotImplemented => Code::Unimplemented,
             Reason::InternalError => Code::Internal,
@@ -232,7 +241,43 @@ pub(super) fn intake(error: &IntakeError) -> Status {
     }
 }
 
-/// How long a caller is asked to wait while the database is away.
+/// Somebody who wants to watch where as many do as may.
+pub(super) fn too_many_watchers(limit: usize) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(RETRY_DELAY));
+    let words = format!("{limit} calls watch messages already, which is the limit; repeat the call later");
+    Reason::TooManyWatchers.status(words, details, [("limit", limit.to_string())])
+}
+
+/// A watch that ends because the process does.
+pub(super) fn stopping() -> Status {
+    let details = ErrorDetails::with_retry_info(Some(RETRY_DELAY));
+    Reason::Stopping.status("the server stops; watch again", details, [])
+}
+
+/// The most bytes of violations of one item of a batch, so that the answer to a whole batch of mistakes stays below the
+/// 4 MB that clients take.
+const ITEM_VIOLATIONS_LIMIT: usize = 2_000;
+
+/// The same error as one item of a batch has it.
+pub(super) fn of_item(status: &Status) -> pb::BatchItemError {
+    let details = status.get_error_details();
+    let violations = details.bad_request().map(|bad| bad.field_violations.clone()).unwrap_or_default();
+    let mut room = ITEM_VIOLATIONS_LIMIT;
+    let fitting = violations.into_iter().map_while(|FieldViolation { field, description, .. }| {
+        room = room.checked_sub(field.len() + description.len() + VIOLATION_FRAME)?;
+        Some(pb::FieldViolation { field, description })
+    });
+    pb::BatchItemError {
+        code: status.code().into(),
+        message: status.message().to_owned(),
+        field_violations: fitting.collect(),
+        reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
+        retry_delay: details.retry_info().and_then(|info| info.retry_delay?.try_into().ok()),
+        message_id: details.resource_info().map(|about| about.resource_name.clone()).unwrap_or_default(),
+    }
+}
+
+/// How long a caller is asked to wait before it tries again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 fn about_message(id: MessageId, description: &str) -> ErrorDetails {

@@ -295,6 +295,7 @@ impl Parts<'_> {
             intake: Intake::new(self.outbox.clone(), waiting_bytes, openings, self.wake.clone()),
             longest_wait: self.settings.retry.longest_wait,
             retention: self.settings.retention.clone(),
+            max_watchers: self.settings.server.max_watchers,
         })
     }
 }

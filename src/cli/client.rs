@@ -48,10 +48,15 @@ impl ServiceAddress {
             .map_err(|error| Failure::Unavailable(format!("no service at {}: {}", self.address, root_cause(&error))))
     }
 
+    /// The longest time a call may take.
+    pub(super) fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
     /// A request with the deadline and the client's name.
     pub(super) fn request<T>(&self, body: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(body);
-        request.set_timeout(Duration::from_secs(self.timeout));
+        request.set_timeout(self.timeout());
         if let Some(client) = &self.client {
             request.metadata_mut().insert("x-client-id", client.clone());
         }

@@ -9,7 +9,7 @@ use tonic::Code;
 /// What the exit codes mean, for `--help`.
 pub(super) const HELP: &str = "\
 Exit codes:
-  0  done; for `status` and `send --wait`: sent
+  0  done; for `status`, `watch` and `send --wait`: sent; for `cancel`: called off
   1  something failed that is not listed here
   2  wrong arguments or settings
   3  the service or the database cannot be reached, or is too busy: worth another try
@@ -17,10 +17,11 @@ Exit codes:
   5  the request was refused: something in it is wrong
   10 the message is still on its way
   11 the message waits for a person (FAILED_…)
-  12 the message was not sent and will not be (EXPIRED, CANCELED)";
+  12 the message was not sent and will not be (EXPIRED, CANCELED)
+  13 `cancel` came too late: the message was sent";
 
 /// How a command that did what it was told ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// Done; a message that was asked about is sent.
     Done,
@@ -30,6 +31,8 @@ pub enum Exit {
     Failed,
     /// The message was not sent and will not be.
     NotSent,
+    /// The message that was to be called off was sent.
+    TooLate,
 }
 
 /// Why a command did not do what it was told.
@@ -59,6 +62,7 @@ impl From<Exit> for ExitCode {
             Exit::Waiting => 10,
             Exit::Failed => 11,
             Exit::NotSent => 12,
+            Exit::TooLate => 13,
         })
     }
 }

@@ -3,6 +3,7 @@
 //! Owns arguments, output and exit codes. A client command speaks to a service over gRPC like anybody else.
 
 mod bench;
+mod cancel;
 mod check_config;
 mod client;
 mod demo;
@@ -16,6 +17,7 @@ mod request_file;
 mod send;
 mod serve;
 mod status;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -45,6 +47,10 @@ enum Command {
     Status(status::ShowStatus),
     /// Show the providers and how they do, or take one out of rotation.
     Providers(providers::Providers),
+    /// Show where a message stands, and each change, until it is finished.
+    Watch(watch::Watch),
+    /// Call messages off.
+    Cancel(cancel::Cancel),
     /// Run everything on this machine, sandbox providers and a private Postgres included, until Ctrl-C.
     Dev(dev::Dev),
     /// Show a failover from beginning to end: 200 emails, a provider that breaks and heals, every inbox checked.
@@ -71,6 +77,8 @@ impl Cli {
             Command::Send(send) => send.run().await,
             Command::Status(status) => status.run().await,
             Command::Providers(providers) => providers.run().await,
+            Command::Watch(watch) => watch.run().await,
+            Command::Cancel(cancel) => cancel.run().await,
             Command::Dev(dev) => dev.run().await,
             Command::Demo(demo) => demo.run().await,
             Command::Bench(bench) => bench.run().await,

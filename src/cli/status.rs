@@ -140,7 +140,8 @@ pub(super) fn for_people(response: &GetStatusResponse) -> String {
     lines.join("\n") + "\n"
 }
 
-fn event_line(event: &v1::Event) -> String {
+/// A line of the history.
+pub(super) fn event_line(event: &v1::Event) -> String {
     let kind = strip(event.kind().as_str_name(), "EVENT_KIND_");
     let outcome = strip(event.outcome().as_str_name(), "OUTCOME_CLASS_");
     let took = event.duration.as_ref().map_or(String::new(), |d| format!("{:.3} s", seconds(d)));

@@ -21,6 +21,9 @@ pub struct Server {
     /// The longest time a call may take, 30 s by default; a caller's shorter deadline holds. Longer: callers wait
     /// longer before they learn that the database is away.
     pub call_timeout: Duration,
+    /// How many calls of WatchStatus one process answers at once, 10,000 by default; others get RESOURCE_EXHAUSTED. Higher:
+    /// more memory, and a longer statement four times a second.
+    pub max_watchers: usize,
 }
 
 impl Default for Server {
@@ -30,6 +33,7 @@ impl Default for Server {
             max_request_bytes: 40 * 1024 * 1024,
             waiting_bytes: 64 * 1024 * 1024,
             call_timeout: Duration::from_secs(30),
+            max_watchers: 10_000,
         }
     }
 }
@@ -45,6 +49,7 @@ impl Section for Server {
                 self.call_timeout,
                 Duration::from_millis(100)..=Duration::from_secs(600),
             ),
+            max_watchers: v.within("max_watchers", self.max_watchers, 1..=1_000_000),
         }
     }
 }

@@ -95,10 +95,18 @@ impl Outbox {
         Ok(lost.iter().map(answer).collect())
     }
 
-    /// What became of the message that has this key; `None` if no message has it. Writes nothing.
-    pub async fn recall(&self, client: &ClientId, key: &IdempotencyKey) -> Result<Option<Accepted>, OutboxError> {
-        let winners = self.winners([(client.as_str(), key.key.as_str())].into_iter()).await?;
-        Ok(winners.into_values().next().map(|winner| winner.answer(Some(key))))
+    /// What became of the messages that have these keys, in their order; `None` where no message has it. Writes nothing.
+    /// One statement.
+    pub async fn recall(
+        &self,
+        client: &ClientId,
+        keys: &[&IdempotencyKey],
+    ) -> Result<Vec<Option<Accepted>>, OutboxError> {
+        let client = client.as_str();
+        let distinct: HashSet<&str> = keys.iter().map(|key| key.key.as_str()).collect();
+        let winners = self.winners(distinct.into_iter().map(|key| (client, key))).await?;
+        let answer = |key: &&IdempotencyKey| Some(winners.get(&(client, key.key.as_str()))?.answer(Some(*key)));
+        Ok(keys.iter().map(answer).collect())
     }
 
     /// Stores those whose key is new, and says which they are. One statement; made again it stores nothing twice.

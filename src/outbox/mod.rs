@@ -7,6 +7,7 @@ mod accept;
 mod accept_one;
 mod adopt;
 mod attempts;
+mod cancel;
 mod claim;
 mod claimed;
 mod connect;
@@ -54,6 +55,7 @@ pub use look::LaneSeen;
 pub use notify::Listener;
 pub use openings::{Opening, Openings};
 pub use presence::{Company, Presence};
+pub use query::StatusVersion;
 pub use retention::{Removed, Retirement};
 pub use types::{
     Accepted, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage, OutboxError, Settled,

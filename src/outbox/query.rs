@@ -2,7 +2,7 @@
 //!
 //! Owns the reading of history; changes nothing.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -19,9 +19,14 @@ use crate::{
     message::{ClientId, EmailAddress, MessageId, RecipientIndex},
 };
 
+/// What a message was seen as: another one where it has changed since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusVersion(Arc<str>);
+
 /// A message with one line of its history; the message's own columns are the same in each.
 struct Row {
     id: Uuid,
+    version: String,
     client: String,
     status: String,
     accepted_at: OffsetDateTime,
@@ -62,21 +67,44 @@ impl Outbox {
         ids: &[MessageId],
         client: Option<&ClientId>,
     ) -> Result<Vec<MessageStatus>, OutboxError> {
-        let uuids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
+        let unseen = ids.iter().map(|id| (*id, None)).collect::<Vec<_>>();
+        let told = self.told(&unseen, client).await?;
+        Ok(told.into_iter().map(|(status, _)| status).collect())
+    }
+
+    /// Where those of these messages stand that are not as they were seen, each with what it is seen as now. What was
+    /// never seen is told in any case, if it is there. One statement, whoever changed what and wherever.
+    pub async fn changes(
+        &self,
+        watched: &[(MessageId, Option<StatusVersion>)],
+    ) -> Result<Vec<(MessageStatus, StatusVersion)>, OutboxError> {
+        self.told(watched, None).await
+    }
+
+    async fn told(
+        &self,
+        watched: &[(MessageId, Option<StatusVersion>)],
+        client: Option<&ClientId>,
+    ) -> Result<Vec<(MessageStatus, StatusVersion)>, OutboxError> {
+        let uuids: Vec<Uuid> = watched.iter().map(|(id, _)| id.as_uuid()).collect();
+        let seen: Vec<Option<&str>> = watched.iter().map(|(_, seen)| seen.as_ref().map(|seen| &*seen.0)).collect();
         let (least, greatest) = id_range(&uuids);
         let client = client.map(ClientId::as_str);
         let statement = || async {
-            sqlx::query_file_as!(Row, "src/outbox/status.sql", &uuids, client, least, greatest)
+            sqlx::query_file_as!(Row, "src/outbox/status.sql", &uuids, client, least, greatest, &seen as _)
                 .fetch_all(&self.database)
                 .await
         };
         let rows = self.database.repeat(statement).await?;
-        let mut statuses: Vec<MessageStatus> = Vec::new();
+        let mut statuses: Vec<(MessageStatus, StatusVersion)> = Vec::new();
         for row in rows {
             let event = row.event()?;
             match statuses.last_mut() {
-                Some(last) if last.id.as_uuid() == row.id => last.events.extend(event),
-                _ => statuses.push(row.into_status(event)?),
+                Some((last, _)) if last.id.as_uuid() == row.id => last.events.extend(event),
+                _ => {
+                    let version = StatusVersion(row.version.as_str().into());
+                    statuses.push((row.into_status(event)?, version));
+                }
             }
         }
         Ok(statuses)

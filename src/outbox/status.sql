@@ -3,11 +3,16 @@
 -- No other days are opened than those of the ids: the bounds are known when the statement is planned, the ids are not.
 -- So nobody who asks has to wait for a change of another day's tables, nor does it wait for him.
 --
+-- Those that whoever asks has seen as they are now are left out. What is compared says where a message stands and how
+-- long its history is, but not until when somebody has it: a lease that is renewed is no news.
+--
 --  $1      the messages
 --  $2      the client whose they must be; null: anybody's
 --  $3, $4  the first and the last of the ids
+--  $5      how whoever asks has seen each of them: the version that came with it; null: not at all
 select
     message.id as "id!",
+    present.version as "version!",
     message.client as "client!",
     coalesce(pending.status, final.status)::text as "status!",
     message.accepted_at as "accepted_at!",
@@ -37,7 +42,7 @@ select
     history.skipped as "event_skipped?",
     pending.skipped as "skipped?",
     case when pending.hold and pending.unknown_since is not null then pending.provider end as "bound_to?"
-from unnest($1::uuid[]) with ordinality as wanted (id, nth)
+from unnest($1::uuid[], $5::text[]) with ordinality as wanted (id, seen, nth)
 cross join lateral (
     select
         id,
@@ -78,8 +83,28 @@ left join lateral (
         and event.message_id >= $3
         and event.message_id <= $4
         and event.status is not null
+        and pending.id is null
     limit 1
 ) as final on true
+left join lateral (
+    select event.ordinal
+    from event
+    where event.message_id = wanted.id
+        and event.message_id >= $3
+        and event.message_id <= $4
+    order by event.ordinal desc
+    limit 1
+) as latest on true
+cross join lateral (
+    select concat_ws(
+        '/',
+        coalesce(pending.status, final.status)::text,
+        coalesce(latest.ordinal, 0)::text,
+        pending.rounds::text,
+        pending.provider,
+        case when pending.status <> 'IN_PROCESS' then extract(epoch from pending.due_at)::text end
+    ) as version
+) as present
 left join lateral (
     select
         row_number() over (order by ordinal) as nth,
@@ -101,5 +126,8 @@ left join lateral (
     where event.message_id = wanted.id
         and event.message_id >= $3
         and event.message_id <= $4
+        -- Nothing is read of what was seen.
+        and present.version is distinct from wanted.seen
 ) as history on true
+where present.version is distinct from wanted.seen
 order by wanted.nth, history.ordinal

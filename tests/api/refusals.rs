@@ -1,9 +1,8 @@
 //! What is refused, and how the caller is told.
 
 use postrider::proto::v1::{
-    Attachment, BatchGetStatusRequest, CancelEmailRequest, CancelMessagesRequest, EraseMessagesRequest,
-    GetMessageRequest, GetStatusRequest, ListMessagesRequest, RetryMessagesRequest, SendEmailBatchRequest,
-    SendEmailRequest, WatchStatusRequest, operator_service_client::OperatorServiceClient,
+    Attachment, CancelMessagesRequest, EraseMessagesRequest, GetMessageRequest, GetStatusRequest, ListMessagesRequest,
+    RetryMessagesRequest, SendEmailRequest, operator_service_client::OperatorServiceClient,
 };
 use prost_types::Timestamp;
 use tonic::{Code, Status, codec::CompressionEncoding};
@@ -117,12 +116,6 @@ fn missing<T: std::fmt::Debug>(answer: Result<T, Status>, call: &str) {
 #[tokio::test]
 async fn calls_of_later_versions_say_that_they_are_missing() {
     let service = service().await;
-    let mut client = client(&service).await;
-    missing(client.send_email_batch(SendEmailBatchRequest::default()).await, "SendEmailBatch");
-    missing(client.batch_get_status(BatchGetStatusRequest::default()).await, "BatchGetStatus");
-    missing(client.watch_status(WatchStatusRequest::default()).await, "WatchStatus");
-    missing(client.cancel_email(CancelEmailRequest::default()).await, "CancelEmail");
-
     let mut operator = OperatorServiceClient::new(service.channel().await);
     missing(operator.list_messages(ListMessagesRequest::default()).await, "ListMessages");
     missing(operator.get_message(GetMessageRequest::default()).await, "GetMessage");

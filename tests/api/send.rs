@@ -52,7 +52,7 @@ async fn the_same_key_with_the_same_request_gives_the_same_message() {
 async fn concurrent_calls_with_one_key_become_one_message() {
     let service = service().await;
     let client = client(&service).await;
-    let calls = (0..20).map(|_| {
+    let calls = (0..64).map(|_| {
         let mut client = client.clone();
         tokio::spawn(async move { client.send_email(keyed("invoice-1")).await.expect("accepted").into_inner() })
     });
@@ -60,6 +60,7 @@ async fn concurrent_calls_with_one_key_become_one_message() {
     let answers: Vec<_> = answers.into_iter().map(|answer| answer.expect("answered")).collect();
     assert!(answers.iter().all(|answer| answer.message_id == answers[0].message_id));
     assert_eq!(answers.iter().filter(|answer| !answer.deduplicated).count(), 1);
+    assert_eq!(service.database.count("message").await, 1);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! but where nobody can know.
 
 mod accounts;
+mod called_off;
 mod company;
 mod crash;
 mod database;
@@ -15,6 +16,7 @@ mod pool;
 mod roles;
 mod schedule;
 mod side_by_side;
+mod watched;
 
 use postrider::sandbox::{
     Inbox,

@@ -127,9 +127,11 @@ fn companion(setup: &Setup, world: &World, first: Action, which: u8) -> Option<A
     others.get(usize::from(which) % others.len().max(1)).copied()
 }
 
-/// The dispatcher that speaks to the outbox in this action, in one statement as far as others can tell.
+/// Who speaks to the outbox in this action, in one statement as far as others can tell: a dispatcher or, as the last,
+/// whoever calls the message off.
 fn actor(setup: &Setup, action: Action) -> Option<usize> {
     match action {
+        Action::Cancel => Some(SENDERS),
         Action::Claim { by, .. } => Some(by),
         // Where a recipient was accepted late it is two.
         Action::Do { by, deed: Deed::HandOver { .. } } => Some(by).filter(|_| setup.recipients == 1),

@@ -29,6 +29,9 @@ use super::{
 };
 use crate::support::postgres::Database;
 
+/// Whose messages they are.
+const CLIENT: &str = "shop";
+
 /// The processes of a run: each has connections of its own. Messages come one after the other.
 pub struct Processes {
     pub(super) db: Database,
@@ -99,7 +102,7 @@ fn new_message(setup: &Setup, chain: &str, accepted_at: OffsetDateTime) -> NewMe
     };
     let message = Message {
         id: MessageId::new_at(accepted_at),
-        client: ClientId::new("shop"),
+        client: ClientId::new(CLIENT),
         accepted_at,
         correlation_id: "order-7".into(),
         trace: TraceContext::default(),
@@ -123,7 +126,10 @@ impl OutboxDriver<'_> {
     pub async fn call(&self, before: &World, action: Action) -> Result<Reply, OutboxError> {
         let heard = match action {
             Action::Pass => self.let_time_pass().await,
-            Action::Cancel => self.cancel().await,
+            Action::Cancel => {
+                let canceled = self.outbox(0).cancel(&[self.id], Some(&ClientId::new(CLIENT))).await?;
+                Heard::Canceled(canceled[0])
+            }
             Action::Claim { by, first } => return self.claim(by, first).await,
             Action::Sweep => {
                 let ended = self.outbox(0).sweep(&self.lanes().await?).await?;
@@ -294,16 +300,6 @@ impl OutboxDriver<'_> {
                 due_at = due_at - interval '1 hour',
                 expire_at = expire_at - interval '1 hour',
                 give_up_at = give_up_at - interval '1 hour'",
-        )
-        .await
-    }
-
-    async fn cancel(&self) -> Heard {
-        self.execute(
-            "update pending
-            set
-                cancel_requested = true,
-                due_at = case when token is null then least(due_at, now()) else due_at end",
         )
         .await
     }

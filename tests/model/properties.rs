@@ -92,6 +92,11 @@ pub fn flaw_of_step(before: &World, action: Action, after: &World) -> Option<Str
         return Some("what was finished has changed".into());
     }
     match action {
+        Action::Cancel => after
+            .record
+            .row
+            .filter(|row| row.token.is_none() && row.status != Status::FailedOutcomeUnknown)
+            .map(|_| "a message that was called off goes on waiting".into()),
         Action::Claim { by, .. } => after.senders[by]
             .as_ref()
             .filter(|sender| !sender.claimed.open.and(after.record.told_accepted).is_empty())

@@ -162,12 +162,19 @@ impl Record {
         true
     }
 
-    /// Calls the message off: what waits is due at once, what is taken is told at the next chance.
-    pub fn cancel(&mut self, now: Tick) {
-        if let Some(row) = &mut self.row {
+    /// Calls the message off: what waits ends, whoever has it hears of it at the next chance. Says where it stands then.
+    pub fn cancel(&mut self, setup: &Setup) -> Option<Status> {
+        if let Some(row) = &mut self.row
+            && row.can_be_called_off()
+        {
             row.cancel_requested = true;
-            row.due_at = row.due_at.map(|due_at| if row.token.is_some() { due_at } else { due_at.min(now) });
+            let row = *row;
+            if row.status != Status::InProcess {
+                self.tell(EventKind::Canceled);
+                self.end(setup, row, row.fate(setup, Reason::Canceled));
+            }
         }
+        self.status()
     }
 
     pub fn held(&mut self, token: Token) -> Option<&mut Row> {
@@ -244,6 +251,14 @@ impl Row {
         self.ask_first = true;
         self.last = self.provider.map(|provider| (provider, Class::OutcomeUnknown));
         true
+    }
+
+    /// Whether calling it off changes anything.
+    pub fn can_be_called_off(&self) -> bool {
+        match self.status {
+            Status::InProcess => !self.cancel_requested,
+            status => status != Status::FailedOutcomeUnknown,
+        }
     }
 
     /// Whether it must not wait any longer.

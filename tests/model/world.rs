@@ -3,6 +3,8 @@
 //! Owns the order of things, in which anything that can happen may happen next; which states must not be is in
 //! [`super::properties`].
 
+use postrider::delivery::Status;
+
 use super::{
     dispatcher::{Deed, Sender, Stage},
     record::{Look, Record, Token},
@@ -54,6 +56,7 @@ pub enum Heard {
     Settled(WriteBack),
     Released(bool),
     Renewed(Option<bool>),
+    Canceled(Option<Status>),
 }
 
 impl World {
@@ -92,7 +95,7 @@ impl World {
         if due_at.is_some_and(|due_at| (due_at > self.now && due_at < Tick::MAX) || !is_over) {
             actions.push(Action::Pass);
         }
-        if setup.cancels && due_at.is_some() && self.record.row.is_some_and(|row| !row.cancel_requested) {
+        if setup.cancels && self.record.row.is_some_and(|row| row.can_be_called_off()) {
             actions.push(Action::Cancel);
         }
         let is_due = due_at.is_some_and(|due_at| due_at <= self.now);
@@ -137,10 +140,7 @@ impl World {
                 world.now += 1;
                 Heard::Nothing
             }
-            Action::Cancel => {
-                world.record.cancel(world.now);
-                Heard::Nothing
-            }
+            Action::Cancel => Heard::Canceled(world.record.cancel(setup)),
             Action::Claim { by, first } => Heard::Looked(world.claim(setup, by, first)),
             Action::Sweep => {
                 let (look, accounted) = world.record.claim(setup, world.now, Token::Dead, Provider::First);

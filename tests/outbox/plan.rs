@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use postrider::{
     config,
-    delivery::Class,
+    delivery::{Class, Status},
     outbox::{Outbox, Settlement},
 };
 
@@ -56,8 +56,13 @@ async fn process(outbox: &Outbox) {
     assert_eq!(outbox.contents(&ids).await.unwrap().len(), 100);
     let settlements: Vec<Settlement> =
         claimed.iter().map(|one| settlement(one, 1, vec![attempt("primary", &[Class::Accepted])])).collect();
+    assert_eq!(outbox.cancel(&ids, None).await.unwrap(), [Some(Status::InProcess); 100]);
     outbox.settle(&settlements).await.unwrap();
     assert_eq!(outbox.status(&ids, None).await.unwrap().len(), 100);
+    let unseen: Vec<_> = ids.iter().map(|id| (*id, None)).collect();
+    let seen = outbox.changes(&unseen).await.unwrap();
+    let seen: Vec<_> = seen.into_iter().map(|(status, version)| (status.id, Some(version))).collect();
+    assert_eq!((seen.len(), outbox.changes(&seen).await.unwrap().len()), (100, 0));
 }
 
 #[tokio::test]
@@ -65,6 +70,7 @@ async fn plans_made_while_the_tables_were_empty_do_no_harm() {
     let db = Database::new().await;
     db.execute("analyze; alter table pending set (autovacuum_enabled = false)").await;
     Draft { wait: super::HOUR, ..Draft::default() }.accept(&db.outbox, 1).await;
+    let nobodys = Draft::default().new_message(&db.outbox).message.id;
     let settings = config::Database { max_connections: 1, ..db.settings.clone() };
     let outbox = Outbox::connect(&settings, &db.url).await.unwrap();
     // Postgres thinks of keeping a plan for all times after it has made it five times.
@@ -72,6 +78,7 @@ async fn plans_made_while_the_tables_were_empty_do_no_harm() {
         assert!(claim(&outbox, 100).await.is_empty());
         outbox.contents(&[]).await.unwrap();
         outbox.status(&[], None).await.unwrap();
+        outbox.cancel(&[nobodys], None).await.unwrap();
     }
     fill(&db).await;
     // Due before the backlog.

@@ -3,7 +3,7 @@
 use postrider::{
     delivery::{Class, Status},
     message::{ClientId, MessageId},
-    outbox::{Accepted, EventKind, Settlement},
+    outbox::{Accepted, EventKind, Settlement, StatusVersion},
 };
 
 use super::{Draft, attempt, claim, let_leases_run_out, let_pauses_pass, request, settlement};
@@ -150,4 +150,42 @@ async fn a_status_opens_the_days_of_its_messages_and_no_other() {
     assert_eq!(hasty.status(&ids, None).await.unwrap().len(), 3);
     let error = hasty.status(&[ids[0], tomorrow], None).await.unwrap_err();
     assert!(error.to_string().contains("55P03"), "{error}");
+    assert_eq!(hasty.cancel(&ids, None).await.unwrap(), [Some(Status::Canceled); 3]);
+}
+
+#[tokio::test]
+async fn only_what_has_changed_since_it_was_seen_is_told_again() {
+    let db = Database::new().await;
+    let ids = Draft::default().accept(&db.outbox, 4).await;
+    let nobodys = Draft::default().new_message(&db.outbox).message.id;
+    let mut watched: Vec<(MessageId, Option<StatusVersion>)> =
+        ids.iter().chain([&nobodys]).map(|id| (*id, None)).collect();
+    let told = changes(&db, &mut watched).await;
+    assert_eq!(told, ids, "what was never seen is told, and what is not there is not");
+    assert_eq!(changes(&db, &mut watched).await, []);
+
+    let claimed = claim(&db.outbox, 2).await;
+    let taken: Vec<MessageId> = claimed.iter().map(|one| one.lease.id).collect();
+    let mut told = changes(&db, &mut watched).await;
+    told.sort_by_key(|id| taken.iter().position(|taken| taken == id));
+    assert_eq!(told, taken);
+    db.outbox.renew(&[claimed[0].lease], super::HOUR).await.unwrap();
+    assert_eq!(changes(&db, &mut watched).await, [], "a lease that is renewed is no news");
+    db.outbox.settle(&[settlement(&claimed[0], 1, vec![attempt("primary", &[Class::Accepted])])]).await.unwrap();
+    assert_eq!(changes(&db, &mut watched).await, [taken[0]]);
+    db.outbox.release(&[claimed[1].lease]).await.unwrap();
+    assert_eq!(changes(&db, &mut watched).await, [taken[1]]);
+    assert_eq!(changes(&db, &mut watched).await, []);
+}
+
+/// The messages that have changed, with the note that they were seen.
+async fn changes(db: &Database, watched: &mut [(MessageId, Option<StatusVersion>)]) -> Vec<MessageId> {
+    let changes = db.outbox.changes(watched).await.unwrap();
+    let mut told = Vec::new();
+    for (status, version) in changes {
+        let (_, seen) = watched.iter_mut().find(|(id, _)| *id == status.id).unwrap();
+        *seen = Some(version);
+        told.push(status.id);
+    }
+    told
 }

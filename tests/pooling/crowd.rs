@@ -82,8 +82,11 @@ impl Task {
             let Accepted::Duplicate { id, status: Some(_) } = answer else { panic!("{answer:?}") };
             assert_eq!(id, new.message.id);
             let key = new.idempotency.as_ref().unwrap();
-            let recalled = self.outbox.recall(&new.message.client, key).await.unwrap();
-            assert!(matches!(recalled, Some(Accepted::Duplicate { id, .. }) if id == new.message.id), "{recalled:?}");
+            let recalled = self.outbox.recall(&new.message.client, &[key]).await.unwrap();
+            assert!(
+                matches!(recalled[..], [Some(Accepted::Duplicate { id, .. })] if id == new.message.id),
+                "{recalled:?}"
+            );
         }
     }
 

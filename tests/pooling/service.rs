@@ -7,7 +7,7 @@ use postrider::{
     delivery::Class,
     outbox::{Outbox, OutboxError, Retirement},
     proto::v1::Status,
-    sandbox::http::{HttpOptions, HttpSink},
+    sandbox::http::{Fault, HttpOptions, HttpSink},
 };
 use secrecy::ExposeSecret;
 use tokio::{task::JoinSet, time::timeout};
@@ -96,6 +96,34 @@ async fn under_blows(pooling: Pooling) {
     assert_eq!(counts.mails, MAILS as u64);
     assert!(counts.repeats <= unknown as u64, "{} duplicates, {unknown} of unknown outcome", counts.repeats);
     app.finish().await;
+}
+
+#[tokio::test]
+async fn whoever_watches_hears_of_changes_behind_a_transaction_pooler() {
+    let Some(pooled) = Pooled::new(Pooling::Transaction).await else { return };
+    let gateway = HttpSink::start(HttpOptions::default()).await.unwrap();
+    gateway.set_fault(Fault::Status { code: 503, retry_after: None }).unwrap();
+    let setup = Setup::new()
+        .http("gateway", &gateway.url())
+        .set("database.pooling", word(Pooling::Transaction))
+        .set("retry.max_rounds", 1000);
+    let seen = Arc::new(pooled.pgbouncer.in_front_of(&pooled.direct).await);
+    let (app, watching) = (TestApp::start_on(seen.clone(), &setup).await, TestApp::start_on(seen, &setup).await);
+    let ids = app.send_all(emails("ada", 20)).await;
+    let all = futures_util::future::join_all(ids.iter().map(|id| watching.watch(id)));
+    let healing = async {
+        app.wait(&ids[0], |status| status.rounds >= 2).await;
+        gateway.set_fault(Fault::None).unwrap();
+    };
+    let (told, ()) = tokio::join!(all, healing);
+    for told in told {
+        assert_eq!(told.last().expect("it was told").status(), Status::SuccessSent);
+    }
+    let id = app.send(emails("later", 1).remove(0)).await;
+    app.wait_for(&id, Status::SuccessSent).await;
+    assert_eq!(app.cancel(&id).await.status(), Status::SuccessSent, "calls of the same pooler");
+    app.finish().await;
+    watching.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,8 +5,9 @@ use std::time::Duration;
 use postrider::{
     api::CLIENT_ID,
     proto::v1::{
-        Email, Event, GetStatusRequest, GetStatusResponse, ListProvidersRequest, Mailbox, OutcomeClass, Provider,
-        ProviderMode, SendEmailRequest, SetLaneModeRequest, SetProviderModeRequest, Status, UnknownOutcomePolicy,
+        CancelEmailRequest, CancelEmailResponse, Email, Event, GetStatusRequest, GetStatusResponse,
+        ListProvidersRequest, Mailbox, OutcomeClass, Provider, ProviderMode, SendEmailRequest, SetLaneModeRequest,
+        SetProviderModeRequest, Status, UnknownOutcomePolicy, WatchStatusRequest,
         email_service_client::EmailServiceClient, operator_service_client::OperatorServiceClient,
     },
 };
@@ -80,6 +81,23 @@ impl Caller {
         let mut request = tonic::Request::new(request);
         request.metadata_mut().insert(CLIENT_ID, MetadataValue::from_static(client));
         self.client.clone().send_email(request).await.expect("it is accepted").into_inner().message_id
+    }
+
+    /// Calls a message off.
+    pub async fn cancel(&self, id: &str) -> CancelEmailResponse {
+        let request = CancelEmailRequest { message_id: id.to_owned() };
+        self.client.clone().cancel_email(request).await.expect("it is answered").into_inner()
+    }
+
+    /// Watches a message until its stream ends, and tells what came, in its order.
+    pub async fn watch(&self, id: &str) -> Vec<GetStatusResponse> {
+        let request = WatchStatusRequest { message_id: id.to_owned(), until_failed: true };
+        let mut changes = self.client.clone().watch_status(request).await.expect("it may be watched").into_inner();
+        let mut told = Vec::new();
+        while let Some(change) = timeout(PATIENCE, changes.message()).await.expect("in time").expect("no error") {
+            told.extend(change.message);
+        }
+        told
     }
 
     /// Pauses a lane, or lets it go on.

@@ -59,6 +59,7 @@ async fn start(database: Arc<Database>, outbox: Outbox, change: impl FnOnce(&mut
         board: Board::default(),
         longest_wait: settings.retry.longest_wait,
         retention: settings.retention.clone(),
+        max_watchers: settings.server.max_watchers,
     });
     let readiness = api.readiness();
     readiness.set_serving().await;

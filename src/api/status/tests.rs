@@ -38,6 +38,8 @@ fn each_status_carries_its_reason_and_details() {
         (outbox(&OutboxError::Unavailable("refused".into())), Code::Unavailable, "DATABASE_UNAVAILABLE"),
         (outbox(&refused), Code::Internal, "INTERNAL_ERROR"),
         (outbox(&OutboxError::Unreadable("damaged".into())), Code::Internal, "INTERNAL_ERROR"),
+        (too_many_watchers(7), Code::ResourceExhausted, "TOO_MANY_WATCHERS"),
+        (stopping(), Code::Unavailable, "STOPPING"),
         (deadline_passed(), Code::DeadlineExceeded, "DEADLINE_PASSED"),
         (call_not_implemented("CancelEmail"), Code::Unimplemented, "CALL_NOT_IMPLEMENTED"),
     ];
@@ -46,11 +48,38 @@ fn each_status_carries_its_reason_and_details() {
         let details = status.get_error_details();
         let info = details.error_info().expect("ErrorInfo");
         assert_eq!((info.reason.as_str(), info.domain.as_str()), (reason, "postrider"));
-        assert_eq!(details.retry_info().is_some(), code == Code::Unavailable, "{reason}");
+        let may_pass = matches!(code, Code::Unavailable | Code::ResourceExhausted);
+        assert_eq!(details.retry_info().is_some(), may_pass, "{reason}");
         assert_eq!(details.bad_request().is_some(), code == Code::InvalidArgument, "{reason}");
         let names_message = matches!(code, Code::AlreadyExists | Code::NotFound);
         assert_eq!(details.resource_info().map(|r| r.resource_name.clone()), names_message.then(|| id().to_string()));
         assert!(!status.message().contains("secret@example.com"));
+    }
+}
+
+#[test]
+fn an_item_of_a_batch_has_what_the_details_have() {
+    let item = of_item(&invalid_request(many(3)));
+    assert_eq!((item.code, item.reason.as_str()), (Code::InvalidArgument as i32, "INVALID_REQUEST"));
+    assert_eq!(item.message, invalid_request(many(3)).message());
+    let named: Vec<&str> = item.field_violations.iter().map(|wrong| wrong.field.as_str()).collect();
+    assert_eq!(named, ["email.to[0].address", "email.to[1].address", "email.to[2].address"]);
+    assert_eq!(item.field_violations[2].description, "has no \"@\"");
+    assert_eq!((item.retry_delay, item.message_id.as_str()), (None, ""));
+
+    let item = of_item(&key_reused(id()));
+    assert_eq!((item.reason.as_str(), item.message_id), ("IDEMPOTENCY_KEY_REUSED", id().to_string()));
+    let item = of_item(&outbox(&OutboxError::Unavailable("away".into())));
+    assert_eq!(item.retry_delay.map(|delay| delay.seconds), Some(1));
+}
+
+#[test]
+fn a_thousand_mistakes_fit_into_what_clients_take() {
+    let wordy = |i| Violation { field: format!("email.metadata[{i}]"), description: "я".repeat(5_000) };
+    for violations in [many(1000), (0..1000).map(wordy).collect()] {
+        let item = of_item(&invalid_request(violations));
+        assert!(item.field_violations.len() > 3, "{item:?}");
+        assert!(prost::Message::encoded_len(&item) * 1_000 < 4_000_000, "{}", prost::Message::encoded_len(&item));
     }
 }
 

@@ -1,0 +1,96 @@
+//! `GetStatus`, `BatchGetStatus` and `CancelEmail`: where messages stand, and that they go no further.
+//!
+//! Owns the answer for a message that is not there; what is answered of one that is follows from its row.
+
+use std::collections::{BTreeMap, HashSet};
+
+use http::HeaderMap;
+use time::OffsetDateTime;
+use tonic::Status;
+
+use super::{batch::check_count, caller, email::EmailApi, from_proto, status, to_proto, waiting};
+use crate::{delivery, message::MessageId, outbox::MessageStatus, proto::v1 as pb};
+
+impl EmailApi {
+    /// Where one message stands.
+    pub(super) async fn status(&self, headers: &HeaderMap, message_id: &str) -> Result<pb::GetStatusResponse, Status> {
+        let client = caller::client(headers)?;
+        let id = read_id(message_id)?;
+        let found = self.backend.outbox.status(&[id], Some(&client)).await.map_err(|error| status::outbox(&error))?;
+        let now = self.backend.outbox.clock().now();
+        found.into_iter().next().map(|message| self.told(message, now)).ok_or_else(|| self.not_there(id))
+    }
+
+    /// Where many messages stand, and of those that are not there why.
+    pub(super) async fn batch_status(
+        &self,
+        headers: &HeaderMap,
+        request: pb::BatchGetStatusRequest,
+    ) -> Result<pb::BatchGetStatusResponse, Status> {
+        let client = caller::client(headers)?;
+        check_count("message_ids", request.message_ids.len())?;
+        let mut met = HashSet::new();
+        let asked: Vec<String> = request.message_ids.into_iter().filter(|id| met.insert(id.clone())).collect();
+        let read: Vec<Result<MessageId, Status>> = asked.iter().map(|id| read_id(id)).collect();
+        let mut met = HashSet::new();
+        let ids: Vec<MessageId> = read.iter().flatten().copied().filter(|id| met.insert(*id)).collect();
+
+        let found = self.backend.outbox.status(&ids, Some(&client)).await.map_err(|error| status::outbox(&error))?;
+        let now = self.backend.outbox.clock().now();
+        let mut found: BTreeMap<MessageId, MessageStatus> =
+            found.into_iter().map(|message| (message.id, message)).collect();
+        let mut response = pb::BatchGetStatusResponse::default();
+        for (message_id, read) in asked.into_iter().zip(&read) {
+            let error = match read {
+                Ok(id) if found.contains_key(id) => continue,
+                Ok(id) => {
+                    response.not_found.push(message_id.clone());
+                    self.not_there(*id)
+                }
+                Err(status) => status.clone(),
+            };
+            response.errors.push(pb::MessageError { message_id, error: Some(status::of_item(&error)) });
+        }
+        response.messages =
+            ids.into_iter().filter_map(|id| found.remove(&id)).map(|message| self.told(message, now)).collect();
+        Ok(response)
+    }
+
+    /// Calls a message off.
+    pub(super) async fn cancel(
+        &self,
+        headers: &HeaderMap,
+        message_id: &str,
+    ) -> Result<pb::CancelEmailResponse, Status> {
+        let client = caller::client(headers)?;
+        let id = read_id(message_id)?;
+        let standing =
+            self.backend.outbox.cancel(&[id], Some(&client)).await.map_err(|error| status::outbox(&error))?;
+        let standing = standing.into_iter().next().flatten().ok_or_else(|| self.not_there(id))?;
+        tracing::debug!(message_id = %id, status = standing.as_str(), "a message was called off");
+        Ok(pb::CancelEmailResponse {
+            status: to_proto::status(standing).into(),
+            may_have_been_sent: !matches!(standing, delivery::Status::Canceled | delivery::Status::Expired),
+        })
+    }
+
+    /// What is told of a message.
+    pub(super) fn told(&self, message: MessageStatus, now: OffsetDateTime) -> pb::GetStatusResponse {
+        let waiting_for = waiting::waiting_for(&message, &self.backend.board, now);
+        to_proto::message_status(message, waiting_for)
+    }
+
+    /// What is answered where this client has no such message.
+    pub(super) fn not_there(&self, id: MessageId) -> Status {
+        let retention = &self.backend.retention;
+        match self.backend.outbox.retention_passed(id, retention) {
+            true => status::retention_passed(id, retention.finished),
+            false => status::message_not_found(id),
+        }
+    }
+}
+
+/// Reads the id of a message.
+pub(super) fn read_id(text: &str) -> Result<MessageId, Status> {
+    from_proto::message_id(text).map_err(|error| status::invalid_field("message_id", format!("is {error}")))
+}
