@@ -111,10 +111,7 @@ async fn each_filter_finds_what_it_names_and_nothing_else() {
         (MessageFilter { document_type: "INVOICE".into(), ..any() }, vec![&theirs]),
         (MessageFilter { last_outcome: OutcomeClass::MessageRejected.into(), ..any() }, vec![&refused]),
         (MessageFilter { last_outcome: OutcomeClass::Accepted.into(), ..any() }, vec![&sent]),
-        (
-            MessageFilter { statuses: statuses(&[Status::NotYetSent]), client: "orders".into(), ..any() },
-            vec![&theirs],
-        ),
+        (MessageFilter { statuses: statuses(&[Status::NotYetSent]), client: "orders".into(), ..any() }, vec![&theirs]),
         (MessageFilter { tag: "one".into(), client: "orders".into(), ..any() }, vec![]),
     ];
     for (filter, expected) in filters {
@@ -151,7 +148,10 @@ async fn a_line_says_where_a_message_stands() {
         let [message] = &messages[..] else { panic!("{messages:?}") };
         assert_eq!((message.message_id.as_str(), message.client.as_str()), (id.as_str(), "default"));
         assert_eq!((message.status(), message.last_outcome()), (status, class));
-        assert_eq!((message.last_provider.as_str(), message.last_code.as_str()), ("primary", &*format!("code {outcome:?}")));
+        assert_eq!(
+            (message.last_provider.as_str(), message.last_code.as_str()),
+            ("primary", &*format!("code {outcome:?}"))
+        );
         assert_eq!((message.correlation_id.as_str(), message.document_type.as_str()), ("order-1", "INVOICE"));
         assert_eq!(message.next_attempt_at.is_some(), status == Status::RequiredResend);
         assert_eq!(message.finished_at.is_some(), status == Status::SuccessSent);
@@ -185,7 +185,11 @@ async fn a_list_goes_over_days() {
     let service = service().await;
     let outbox = &service.database.outbox;
     let day = Duration::from_secs(24 * 3600);
-    outbox.make_days(2, 1).await.expect("the days are made");
+    for days_ago in [1, 2] {
+        outbox.clock().correct(-time::Duration::days(days_ago));
+        outbox.ensure_days(0).await.expect("the day is made");
+    }
+    outbox.measure_clock().await.expect("the time of today");
     let mut ids = BTreeSet::new();
     for age in [Duration::ZERO, day, 2 * day] {
         let draft = crate::outbox::Draft { age, ..Default::default() };

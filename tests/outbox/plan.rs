@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use postrider::{
     config,
     delivery::{Class, Status},
-    outbox::{Outbox, Settlement},
+    outbox::{Filter, Outbox, Retry, Settlement},
 };
 
 use super::{Draft, attempt, claim, settlement};
@@ -94,5 +94,51 @@ async fn plans_made_while_the_tables_were_empty_do_no_harm() {
         // The few are from when there was nothing else.
         assert!(*scanned < 100, "{scanned} rows of {table} were read by reading it from end to end");
         assert!(*fetched <= 20 * 800, "{fetched} rows of {table} were read for 800 messages");
+    }
+}
+
+/// What an operator asks about first: those that wait for a person.
+fn failed() -> Filter {
+    Filter { statuses: Status::ALL.into_iter().filter(|status| status.is_failed()).collect(), ..Filter::default() }
+}
+
+#[tokio::test]
+async fn an_operator_reads_neither_a_backlog_nor_a_history() {
+    let db = Database::new().await;
+    db.execute("analyze; alter table pending set (autovacuum_enabled = false)").await;
+    let ids = Draft::default().accept(&db.outbox, 3).await;
+    let refused: Vec<Settlement> = claim(&db.outbox, 3)
+        .await
+        .iter()
+        .map(|one| settlement(one, 1, vec![attempt("primary", &[Class::MessageRejected])]))
+        .collect();
+    db.outbox.settle(&refused).await.unwrap();
+    db.execute("delete from event where message_id not in (select id from pending)").await;
+    fill(&db).await;
+    let settings = config::Database { max_connections: 1, ..db.settings.clone() };
+    let outbox = Outbox::connect(&settings, &db.url).await.unwrap();
+    let before = rows_read(&db).await;
+
+    let mut newest_first = ids.clone();
+    newest_first.sort();
+    newest_first.reverse();
+    let listed = outbox.list(&failed(), None, 50).await.unwrap();
+    assert_eq!(listed.messages.iter().map(|message| message.id).collect::<Vec<_>>(), newest_first);
+    assert_eq!(listed.next, None);
+    assert_eq!(outbox.list(&Filter::default(), None, 50).await.unwrap().messages.len(), 50);
+    let nobodys = Filter { correlation_id: Some("nobody's".into()), ..Filter::default() };
+    let page = outbox.list(&nobodys, None, 50).await.unwrap();
+    assert!(page.messages.is_empty() && page.next.is_some(), "a page is rather short than slow");
+    let retry = Retry { include_outcome_unknown: false, longest_wait: super::HOUR, dry_run: false };
+    let retried = outbox.retry(&ids, retry).await.unwrap();
+    assert_eq!(retried.iter().map(|(_, count)| count).sum::<u64>(), 3);
+    outbox.close().await;
+
+    let after = rows_read(&db).await;
+    for (table, (scanned, fetched)) in &after {
+        let (scanned, fetched) = (scanned - before[table].0, fetched - before[table].1);
+        assert_eq!(scanned, 0, "rows of {table} were read by reading it from end to end");
+        // Twice what one page examines at most.
+        assert!(fetched <= 45_000, "{fetched} rows of {table} were read");
     }
 }
