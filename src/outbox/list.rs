@@ -17,6 +17,10 @@ const WINDOW: usize = 2_000;
 /// How many messages are examined for one page. Where few of them match, the page is short.
 const EXAMINED: usize = 20_000;
 
+/// A transaction in which messages are read in the order of their ids, whatever Postgres believes of the size of a table:
+/// the bounds alone look to it as if they left a few, and it would read and sort the whole day.
+const BY_INDEX: &str = "set local enable_seqscan = off; set local enable_bitmapscan = off;";
+
 /// What messages have to match: everything that is set. No `Debug`, since it may hold an address.
 #[derive(Clone, Default)]
 pub struct Filter {
@@ -141,8 +145,8 @@ impl From<MessageId> for Cursor {
 impl Outbox {
     /// Up to that many of the messages that match, newest first, from where the list has come.
     ///
-    /// One statement for the days that hold such messages, then at least one for each day that is looked into. Messages
-    /// that come meanwhile are newer, so they move nothing.
+    /// One statement for the days that hold such messages, then at least one for each day that is looked into, each in a
+    /// transaction. Messages that come meanwhile are newer, so they move nothing.
     pub async fn list(&self, filter: &Filter, from: Option<Cursor>, limit: usize) -> Result<Page, OutboxError> {
         let mut messages: Vec<Summary> = Vec::new();
         let mut left = EXAMINED;
@@ -212,7 +216,8 @@ impl Outbox {
 
     async fn examine_all(&self, filter: &Filter, window: Window, wanted: usize) -> sqlx::Result<Vec<Row>> {
         let words = words(&filter.statuses);
-        sqlx::query_file_as!(
+        let mut begun = self.database.begin(BY_INDEX).await?;
+        let rows = sqlx::query_file_as!(
             Row,
             "src/outbox/list.sql",
             window.least,
@@ -230,8 +235,10 @@ impl Outbox {
             filter.provider.as_ref().map(ProviderName::as_str),
             filter.last_outcome.map(Class::as_str)
         )
-        .fetch_all(&self.database)
-        .await
+        .fetch_all(&mut begun)
+        .await?;
+        begun.commit().await?;
+        Ok(rows)
     }
 
     async fn examine_pending(
@@ -242,7 +249,8 @@ impl Outbox {
         only_failed: bool,
     ) -> sqlx::Result<Vec<Row>> {
         let words = words(&filter.statuses);
-        sqlx::query_file_as!(
+        let mut begun = self.database.begin(BY_INDEX).await?;
+        let rows = sqlx::query_file_as!(
             Row,
             "src/outbox/list_pending.sql",
             window.least,
@@ -261,8 +269,10 @@ impl Outbox {
             filter.last_outcome.map(Class::as_str),
             only_failed
         )
-        .fetch_all(&self.database)
-        .await
+        .fetch_all(&mut begun)
+        .await?;
+        begun.commit().await?;
+        Ok(rows)
     }
 }
 
