@@ -65,7 +65,7 @@ impl OperatorApi {
             client: found.client.as_str().to_owned(),
             status: Some(self.backend.told(found, outbox.clock().now())),
             request: Some(request_of(message)),
-            mime: mime.into(),
+            mime,
         })
     }
 }
