@@ -2,8 +2,10 @@
 
 mod batch;
 mod cancel;
+mod messages;
 mod overview;
 mod refusals;
+mod selection;
 mod send;
 mod server;
 mod status;

@@ -1,6 +1,7 @@
 //! The commands of the program `postrider`, run as a person or a script runs them: what they print, how they exit.
 
 mod called_off;
+mod operator;
 mod providers;
 mod send;
 mod settings;

@@ -46,7 +46,7 @@ impl EmailApi {
         let read_all = move || request.requests.into_iter().map(|request| reader.read(request)).collect();
         let reads: Vec<Read> = apart(takes_long, read_all).await?;
 
-        let message = |(nth, key, order)| (nth, self.message(client.clone(), headers, key, order, now));
+        let message = |(nth, key, routed)| (nth, self.message(client.clone(), headers, key, routed, now));
         let mut answers: Vec<Option<Answer>> = reads.iter().map(|_| None).collect();
         let (first, rest) = sort(reads);
         self.accept_all(first.into_iter().map(message).collect(), &mut answers).await;

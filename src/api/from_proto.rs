@@ -107,7 +107,7 @@ fn attachment(attachment: pb::Attachment) -> DraftAttachment {
 
 /// A time, to the microsecond that the database keeps. The range is that of `google.protobuf.Timestamp`, years 1 to
 /// 9999.
-fn time(field: &str, time: Option<Timestamp>) -> Result<Option<OffsetDateTime>, Violation> {
+pub(super) fn time(field: &str, time: Option<Timestamp>) -> Result<Option<OffsetDateTime>, Violation> {
     let Some(Timestamp { seconds, nanos }) = time else { return Ok(None) };
     let whole = OffsetDateTime::from_unix_timestamp(seconds).ok().filter(|at| at.year() >= 1);
     match whole {
@@ -153,12 +153,12 @@ fn unknown_outcome(value: i32) -> Result<Option<UnknownOutcome>, Violation> {
 }
 
 /// Notes a violation, and goes on without the value.
-fn note<T>(wrong: &mut Vec<Violation>, violation: Violation) -> Option<T> {
+pub(super) fn note<T>(wrong: &mut Vec<Violation>, violation: Violation) -> Option<T> {
     wrong.push(violation);
     None
 }
 
-fn violation(field: &str, description: &str) -> Violation {
+pub(super) fn violation(field: &str, description: &str) -> Violation {
     Violation { field: field.to_owned(), description: description.to_owned() }
 }
 

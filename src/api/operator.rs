@@ -1,28 +1,26 @@
-//! `OperatorService`: what each call does. Those that do nothing yet exist, so that clients can be built against them, and
-//! answer UNIMPLEMENTED.
+//! `OperatorService`: what each call does. One that does nothing yet exists, so that clients can be built against it, and
+//! answers UNIMPLEMENTED.
 //!
-//! Owns the calls alone: the figures are the outbox's.
+//! Owns the calls alone: the figures are the outbox's, and what is done with messages stands in the files beside.
 
 use tonic::{Request, Response, Status};
 
-use super::{from_proto, providers, status, to_proto};
+use super::{email::Backend, from_proto, providers, status, to_proto};
 use crate::{
     delivery::ProviderName,
-    outbox::{Outbox, Wake},
     proto::v1::{self as pb, operator_service_server::OperatorService},
 };
 
 /// The service for those who run Postrider.
 #[derive(Clone)]
 pub struct OperatorApi {
-    outbox: Outbox,
-    wake: Wake,
+    pub(super) backend: Backend,
 }
 
 impl OperatorApi {
-    /// The service over that outbox. Dispatchers hear of changes by `wake`.
-    pub fn new(outbox: Outbox, wake: Wake) -> Self {
-        Self { outbox, wake }
+    /// The service over that backend.
+    pub fn new(backend: Backend) -> Self {
+        Self { backend }
     }
 }
 
@@ -30,27 +28,30 @@ impl OperatorApi {
 impl OperatorService for OperatorApi {
     async fn list_messages(
         &self,
-        _: Request<pb::ListMessagesRequest>,
+        request: Request<pb::ListMessagesRequest>,
     ) -> Result<Response<pb::ListMessagesResponse>, Status> {
-        Err(status::call_not_implemented("ListMessages"))
+        self.list(request.into_inner()).await.map(Response::new)
     }
 
-    async fn get_message(&self, _: Request<pb::GetMessageRequest>) -> Result<Response<pb::GetMessageResponse>, Status> {
-        Err(status::call_not_implemented("GetMessage"))
+    async fn get_message(
+        &self,
+        request: Request<pb::GetMessageRequest>,
+    ) -> Result<Response<pb::GetMessageResponse>, Status> {
+        self.message(&request.into_inner().message_id).await.map(Response::new)
     }
 
     async fn retry_messages(
         &self,
-        _: Request<pb::RetryMessagesRequest>,
+        request: Request<pb::RetryMessagesRequest>,
     ) -> Result<Response<pb::RetryMessagesResponse>, Status> {
-        Err(status::call_not_implemented("RetryMessages"))
+        self.retry(request.into_inner()).await.map(Response::new)
     }
 
     async fn cancel_messages(
         &self,
-        _: Request<pb::CancelMessagesRequest>,
+        request: Request<pb::CancelMessagesRequest>,
     ) -> Result<Response<pb::CancelMessagesResponse>, Status> {
-        Err(status::call_not_implemented("CancelMessages"))
+        self.cancel(request.into_inner()).await.map(Response::new)
     }
 
     async fn erase_messages(
@@ -64,7 +65,7 @@ impl OperatorService for OperatorApi {
         &self,
         _: Request<pb::GetOverviewRequest>,
     ) -> Result<Response<pb::GetOverviewResponse>, Status> {
-        let asked = async { tokio::try_join!(self.outbox.counts(), self.outbox.oldest_due()) };
+        let asked = async { tokio::try_join!(self.backend.outbox.counts(), self.backend.outbox.oldest_due()) };
         let (counts, oldest_due) = asked.await.map_err(|error| status::outbox(&error))?;
         Ok(Response::new(to_proto::overview(&counts, &oldest_due)))
     }
@@ -73,8 +74,8 @@ impl OperatorService for OperatorApi {
         &self,
         _: Request<pb::ListProvidersRequest>,
     ) -> Result<Response<pb::ListProvidersResponse>, Status> {
-        let states = self.outbox.provider_states().await.map_err(|error| status::outbox(&error))?;
-        let now = self.outbox.clock().now();
+        let states = self.backend.outbox.provider_states().await.map_err(|error| status::outbox(&error))?;
+        let now = self.backend.outbox.clock().now();
         let providers = states.iter().map(|state| providers::provider(state, now)).collect();
         Ok(Response::new(pb::ListProvidersResponse { providers }))
     }
@@ -85,13 +86,13 @@ impl OperatorService for OperatorApi {
     ) -> Result<Response<pb::SetProviderModeResponse>, Status> {
         let pb::SetProviderModeRequest { provider, mode } = request.into_inner();
         let mode = providers::read_mode(mode)?;
-        let set = self.outbox.set_provider_mode(&ProviderName::new(&provider), mode).await;
+        let set = self.backend.outbox.set_provider_mode(&ProviderName::new(&provider), mode).await;
         let Some(state) = set.map_err(|error| status::outbox(&error))? else {
             return Err(status::invalid_field("provider", "is one through which no process sends"));
         };
         tracing::info!(provider, mode = mode.as_str(), "a provider's mode was set");
-        self.wake.providers_changed();
-        let provider = providers::provider(&state, self.outbox.clock().now());
+        self.backend.wake.providers_changed();
+        let provider = providers::provider(&state, self.backend.outbox.clock().now());
         Ok(Response::new(pb::SetProviderModeResponse { provider: Some(provider) }))
     }
 
@@ -101,12 +102,12 @@ impl OperatorService for OperatorApi {
     ) -> Result<Response<pb::SetLaneModeResponse>, Status> {
         let pb::SetLaneModeRequest { chain, priority, client, paused } = request.into_inner();
         let (priority, client) = from_proto::lane(priority, &client).map_err(status::invalid_request)?;
-        let set = self.outbox.set_lane_mode(&chain, priority, &client, paused).await;
+        let set = self.backend.outbox.set_lane_mode(&chain, priority, &client, paused).await;
         if !set.map_err(|error| status::outbox(&error))? {
             return Err(status::invalid_field("chain", "is known to no message and no process"));
         }
         tracing::info!(chain, priority = priority.as_str(), client = client.as_str(), paused, "a lane's mode was set");
-        self.wake.lanes_changed();
+        self.backend.wake.lanes_changed();
         Ok(Response::new(pb::SetLaneModeResponse { paused }))
     }
 }

@@ -60,7 +60,7 @@ struct Services {
 impl Api {
     /// The API over that backend.
     pub fn new(backend: Backend) -> Self {
-        let operator = OperatorApi::new(backend.outbox.clone(), backend.wake.clone());
+        let operator = OperatorApi::new(backend.clone());
         let services = Services { email: EmailApi::new(backend), operator };
         Self { services: Some(services), readiness: Readiness::new(true) }
     }

@@ -8,7 +8,12 @@ use http::HeaderMap;
 use time::OffsetDateTime;
 use tonic::{Code, Status};
 
-use super::{batch::check_count, caller, email::EmailApi, from_proto, status, to_proto, waiting};
+use super::{
+    batch::check_count,
+    caller,
+    email::{Backend, EmailApi},
+    from_proto, status, to_proto, waiting,
+};
 use crate::{delivery, message::MessageId, outbox::MessageStatus, proto::v1 as pb};
 
 impl EmailApi {
@@ -18,7 +23,11 @@ impl EmailApi {
         let id = read_id(message_id)?;
         let found = self.backend.outbox.status(&[id], Some(&client)).await.map_err(|error| status::outbox(&error))?;
         let now = self.backend.outbox.clock().now();
-        found.into_iter().next().map(|message| self.told(message, now)).ok_or_else(|| self.not_there(id))
+        found
+            .into_iter()
+            .next()
+            .map(|message| self.backend.told(message, now))
+            .ok_or_else(|| self.backend.not_there(id))
     }
 
     /// Where many messages stand, and of those that are not there why.
@@ -38,10 +47,10 @@ impl EmailApi {
         for (message_id, id) in asked {
             let told = id.and_then(|id| match found.remove(&id) {
                 Some(message) => message.map_err(|error| status::outbox(&error)),
-                None => Err(self.not_there(id)),
+                None => Err(self.backend.not_there(id)),
             });
             match told {
-                Ok(message) => response.messages.push(self.told(message, now)),
+                Ok(message) => response.messages.push(self.backend.told(message, now)),
                 Err(error) => {
                     if error.code() == Code::NotFound {
                         response.not_found.push(message_id.clone());
@@ -63,24 +72,26 @@ impl EmailApi {
         let id = read_id(message_id)?;
         let standing =
             self.backend.outbox.cancel(&[id], Some(&client)).await.map_err(|error| status::outbox(&error))?;
-        let standing = standing.into_iter().next().flatten().ok_or_else(|| self.not_there(id))?;
+        let standing = standing.into_iter().next().flatten().ok_or_else(|| self.backend.not_there(id))?;
         tracing::debug!(message_id = %id, status = standing.as_str(), "a message was called off");
         Ok(pb::CancelEmailResponse {
             status: to_proto::status(standing).into(),
             may_have_been_sent: !matches!(standing, delivery::Status::Canceled | delivery::Status::Expired),
         })
     }
+}
 
+impl Backend {
     /// What is told of a message.
     pub(super) fn told(&self, message: MessageStatus, now: OffsetDateTime) -> pb::GetStatusResponse {
-        let waiting_for = waiting::waiting_for(&message, &self.backend.board, now);
+        let waiting_for = waiting::waiting_for(&message, &self.board, now);
         to_proto::message_status(message, waiting_for)
     }
 
     /// What is answered where this client has no such message.
     pub(super) fn not_there(&self, id: MessageId) -> Status {
-        let retention = &self.backend.retention;
-        match self.backend.outbox.retention_passed(id, retention) {
+        let retention = &self.retention;
+        match self.outbox.retention_passed(id, retention) {
             true => status::retention_passed(id, retention.finished),
             false => status::message_not_found(id),
         }

@@ -45,7 +45,8 @@ pub(super) fn overview(counts: &[(Status, u64)], oldest_due: &[(Priority, Durati
     }
 }
 
-fn priority(priority: Priority) -> pb::Priority {
+/// A priority.
+pub(super) fn priority(priority: Priority) -> pb::Priority {
     match priority {
         Priority::High => pb::Priority::High,
         Priority::Normal => pb::Priority::Normal,
@@ -101,7 +102,7 @@ fn kind(kind: EventKind) -> pb::EventKind {
     }
 }
 
-fn class(class: Class) -> pb::OutcomeClass {
+pub(super) fn class(class: Class) -> pb::OutcomeClass {
     match class {
         Class::Accepted => pb::OutcomeClass::Accepted,
         Class::RecipientRejected => pb::OutcomeClass::RecipientRejected,
@@ -182,7 +183,7 @@ fn recipient(address: String, told: Option<Told<'_>>) -> pb::RecipientStatus {
     }
 }
 
-fn name(provider: ProviderName) -> String {
+pub(super) fn name(provider: ProviderName) -> String {
     provider.as_str().to_owned()
 }
 

@@ -58,7 +58,7 @@ impl EmailApi {
 
     fn response(&self, message: &MessageStatus) -> pb::WatchStatusResponse {
         let now = self.backend.outbox.clock().now();
-        pb::WatchStatusResponse { message: Some(self.told(message.clone(), now)) }
+        pb::WatchStatusResponse { message: Some(self.backend.told(message.clone(), now)) }
     }
 }
 
@@ -81,9 +81,9 @@ impl Watch {
         loop {
             match self.watcher.next().await {
                 None => return Err(status::stopping()),
-                Some(Found::Nothing) => return Err(self.api.not_there(self.id)),
+                Some(Found::Nothing) => return Err(self.api.backend.not_there(self.id)),
                 Some(Found::Message(message, _)) if message.client != self.client => {
-                    return Err(self.api.not_there(self.id));
+                    return Err(self.api.backend.not_there(self.id));
                 }
                 Some(Found::Message(message, version)) if self.seen.as_ref() != Some(&version) => {
                     self.seen = Some(version);

@@ -13,6 +13,9 @@ use tonic::{
 use super::Failure;
 use crate::proto::v1::{email_service_client::EmailServiceClient, operator_service_client::OperatorServiceClient};
 
+/// The largest answer that is taken: a large message comes as its content and as its bytes.
+const ANSWER_LIMIT: usize = 256 * 1024 * 1024;
+
 /// Which service to speak to, and as whom.
 #[derive(Debug, Args)]
 pub(super) struct ServiceAddress {
@@ -30,12 +33,12 @@ pub(super) struct ServiceAddress {
 impl ServiceAddress {
     /// Connects, to send email or to ask after it.
     pub(super) async fn connect(&self) -> Result<EmailServiceClient<Channel>, Failure> {
-        Ok(EmailServiceClient::new(self.channel().await?).max_decoding_message_size(64 * 1024 * 1024))
+        Ok(EmailServiceClient::new(self.channel().await?).max_decoding_message_size(ANSWER_LIMIT))
     }
 
     /// Connects, to do what operators do.
     pub(super) async fn connect_as_operator(&self) -> Result<OperatorServiceClient<Channel>, Failure> {
-        Ok(OperatorServiceClient::new(self.channel().await?))
+        Ok(OperatorServiceClient::new(self.channel().await?).max_decoding_message_size(ANSWER_LIMIT))
     }
 
     async fn channel(&self) -> Result<Channel, Failure> {

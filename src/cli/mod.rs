@@ -10,13 +10,18 @@ mod demo;
 mod dev;
 mod eml;
 mod exit;
+mod filter;
+mod list;
 mod local;
 mod output;
 mod providers;
 mod request_file;
+mod retry;
 mod send;
 mod serve;
+mod show;
 mod status;
+mod table;
 mod watch;
 
 use std::path::PathBuf;
@@ -45,6 +50,12 @@ enum Command {
     Send(Box<send::Send>),
     /// Show where a message stands and how it came there.
     Status(status::ShowStatus),
+    /// List messages of every client, newest first.
+    List(list::List),
+    /// Show one message of any client, with its content.
+    Show(show::Show),
+    /// Have messages tried again that wait for a person.
+    Retry(retry::Retry),
     /// Show the providers and how they do, or take one out of rotation.
     Providers(providers::Providers),
     /// Show where a message stands, and each change, until it is finished.
@@ -76,6 +87,9 @@ impl Cli {
             Command::CheckConfig(file) => check_config::run(&file),
             Command::Send(send) => send.run().await,
             Command::Status(status) => status.run().await,
+            Command::List(list) => list.run().await,
+            Command::Show(show) => show.run().await,
+            Command::Retry(retry) => retry.run().await,
             Command::Providers(providers) => providers.run().await,
             Command::Watch(watch) => watch.run().await,
             Command::Cancel(cancel) => cancel.run().await,

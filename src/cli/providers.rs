@@ -10,6 +10,7 @@ use super::{
     client::ServiceAddress,
     output,
     status::{or_null, strip, time},
+    table::{cell, table},
 };
 use crate::proto::v1::{ListProvidersRequest, Provider, ProviderMode, SetProviderModeRequest};
 
@@ -74,7 +75,7 @@ impl Providers {
         };
         output::answer(&match self.json {
             true => format!("{:#}\n", Value::Array(providers.iter().map(to_json).collect())),
-            false => table(&providers),
+            false => for_people(&providers),
         })?;
         Ok(Exit::Done)
     }
@@ -99,21 +100,11 @@ fn to_json(provider: &Provider) -> Value {
     })
 }
 
-/// A line a provider, its columns under their names.
-fn table(providers: &[Provider]) -> String {
-    let heads = ["NAME", "KIND", "MODE", "CIRCUIT", "WHY IT IS NOT ASKED"].map(str::to_owned);
-    let rows = providers.iter().map(|provider| {
-        let reason = if provider.reason.is_empty() { "-".to_owned() } else { provider.reason.clone() };
-        [provider.name.clone(), provider.kind.clone(), mode(provider), circuit(provider), reason]
-    });
-    let rows: Vec<[String; 5]> = std::iter::once(heads).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 5] = std::array::from_fn(width);
-    let line = |row: &[String; 5]| {
-        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        format!("{}\n", cells.join("  ").trim_end())
+fn for_people(providers: &[Provider]) -> String {
+    let row = |provider: &Provider| {
+        [provider.name.clone(), provider.kind.clone(), mode(provider), circuit(provider), cell(&provider.reason)]
     };
-    rows.iter().map(line).collect()
+    table(["NAME", "KIND", "MODE", "CIRCUIT", "WHY IT IS NOT ASKED"], providers.iter().map(row))
 }
 
 #[cfg(test)]
@@ -143,7 +134,7 @@ NAME     KIND  MODE   CIRCUIT    WHY IT IS NOT ASKED
 primary  http  on     half-open  -
 backup   http  drain  closed     provider backup is being drained
 ";
-        assert_eq!(table(&providers), expected);
+        assert_eq!(for_people(&providers), expected);
     }
 
     #[test]

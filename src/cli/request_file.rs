@@ -10,8 +10,9 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{Failure, send};
+use super::{Failure, send, status::strip};
 use crate::proto::v1;
 
 #[derive(Deserialize)]
@@ -78,6 +79,45 @@ pub(super) fn read(path: &Path) -> Result<v1::SendEmailRequest, Failure> {
     let request: Request = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     request.into_proto(folder).map_err(|failure| wrong(failure.to_string()))
+}
+
+/// The request in the form that [`read`] takes.
+pub(super) fn to_json(request: &v1::SendEmailRequest) -> Value {
+    json!({
+        "email": request.email.as_ref().map(email_json),
+        "priority": strip(request.priority().as_str_name(), "PRIORITY_"),
+        "unknown_outcome_policy": strip(request.unknown_outcome_policy().as_str_name(), "UNKNOWN_OUTCOME_POLICY_"),
+        "correlation_id": request.correlation_id,
+    })
+}
+
+fn email_json(email: &v1::Email) -> Value {
+    let mailbox = |mailbox: &v1::Mailbox| json!({ "address": mailbox.address, "name": mailbox.name });
+    let mailboxes = |list: &[v1::Mailbox]| list.iter().map(mailbox).collect::<Vec<_>>();
+    let attachment = |attachment: &v1::Attachment| {
+        json!({
+            "filename": attachment.filename,
+            "content_type": attachment.content_type,
+            "content": STANDARD.encode(&attachment.content),
+            "content_id": attachment.content_id,
+        })
+    };
+    let header = |header: &v1::Header| json!({ "name": header.name, "value": header.value });
+    json!({
+        "from": email.from.as_ref().map(mailbox),
+        "to": mailboxes(&email.to),
+        "cc": mailboxes(&email.cc),
+        "bcc": mailboxes(&email.bcc),
+        "reply_to": mailboxes(&email.reply_to),
+        "subject": email.subject,
+        "text": email.text,
+        "html": email.html,
+        "attachments": email.attachments.iter().map(attachment).collect::<Vec<_>>(),
+        "headers": email.headers.iter().map(header).collect::<Vec<_>>(),
+        "tags": email.tags,
+        "metadata": email.metadata,
+        "document_type": email.document_type,
+    })
 }
 
 impl Request {
@@ -154,5 +194,44 @@ impl Attachment {
             content: Bytes::from(content),
             content_id: self.content_id,
         })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_is_shown_can_be_sent_again() {
+        let mailbox = |address: &str| v1::Mailbox { address: address.into(), name: "A".into() };
+        let request = v1::SendEmailRequest {
+            email: Some(v1::Email {
+                from: Some(mailbox("from@example.com")),
+                to: vec![mailbox("to@example.com")],
+                cc: vec![mailbox("cc@example.com")],
+                bcc: vec![mailbox("bcc@example.com")],
+                reply_to: vec![mailbox("reply@example.com")],
+                subject: "Subject".into(),
+                text: "Text".into(),
+                html: "<p>".into(),
+                attachments: vec![v1::Attachment {
+                    filename: "a.bin".into(),
+                    content_type: "application/octet-stream".into(),
+                    content: Bytes::from_static(b"\0\xff"),
+                    content_id: "logo".into(),
+                }],
+                headers: vec![v1::Header { name: "X-A".into(), value: "1".into() }],
+                tags: vec!["one".into()],
+                metadata: HashMap::from([("order".into(), "7".into())]),
+                document_type: "INVOICE".into(),
+            }),
+            priority: v1::Priority::Bulk.into(),
+            unknown_outcome_policy: v1::UnknownOutcomePolicy::Hold.into(),
+            correlation_id: "order-7".into(),
+            ..Default::default()
+        };
+        let read: Request = serde_json::from_value(to_json(&request)).unwrap();
+        assert_eq!(read.into_proto(Path::new(".")).unwrap(), request);
     }
 }

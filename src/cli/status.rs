@@ -188,7 +188,8 @@ pub(super) fn or_null(text: String) -> Value {
     if text.is_empty() { Value::Null } else { Value::String(text) }
 }
 
-fn to_json(response: &GetStatusResponse) -> Value {
+/// As a script reads it.
+pub(super) fn to_json(response: &GetStatusResponse) -> Value {
     let recipients: Vec<Value> = response
         .recipients
         .iter()

@@ -9,6 +9,7 @@
 --  $1      the messages
 --  $2      the client whose they must be; null: anybody's
 --  $3, $4  the first and the last of the ids
+--  $5      whether it is only said what would become of them
 with asked as materialized (
     select wanted.id
     from unnest($1::uuid[]) as wanted (id)
@@ -86,12 +87,14 @@ noted as (
     where pending.id = judged.id
         and judged.status_before = 'IN_PROCESS'
         and not judged.cancel_requested
+        and not $5::boolean
 ),
 finished as (
     delete from pending
     using judged
     where pending.id = judged.id
         and judged.fate in ('CANCELED', 'SUCCESS_SENT')
+        and not $5
 ),
 moved as (
     update pending
@@ -109,6 +112,7 @@ moved as (
     from judged
     where pending.id = judged.id
         and judged.fate = 'FAILED_OUTCOME_UNKNOWN'
+        and not $5
 ),
 written as (
     insert into event (
@@ -143,6 +147,7 @@ written as (
         select case when judged.fate in ('CANCELED', 'SUCCESS_SENT') then judged.fate end as status
     ) as final
     where judged.fate is not null
+        and not $5
 ),
 tallied as (
     insert into tally (day, status, n)
@@ -156,10 +161,12 @@ tallied as (
         from judged
         where fate is not null
     ) as change
+    where not $5
     group by day_of(id), status
     having sum(n) <> 0
 )
 select
     judged.id as "id!",
-    coalesce(judged.fate, judged.status_before)::text as "status!"
+    coalesce(judged.fate, judged.status_before)::text as "status!",
+    (judged.fate is not null or judged.status_before = 'IN_PROCESS') as "is_called_off!"
 from judged

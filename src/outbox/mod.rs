@@ -22,6 +22,7 @@ mod intake;
 mod interval;
 mod lanes;
 mod lease;
+mod list;
 mod locks;
 mod look;
 mod notify;
@@ -34,6 +35,7 @@ mod recover;
 mod remove;
 mod retention;
 mod retire;
+mod retry;
 mod settle;
 mod skips;
 mod tally;
@@ -51,12 +53,14 @@ pub use days::DaysMade;
 pub use floor::{BENCHMARK_SCHEMA, DayOver, Floor, Reader, STATEMENT_TARGET, SURVIVES_ONE_IN, Written};
 pub use intake::{Intake, IntakeError, Receipt};
 pub use lanes::{Lane, LaneId};
+pub use list::{Cursor, Filter, Page, Summary};
 pub use look::LaneSeen;
 pub use notify::Listener;
 pub use openings::{Opening, Openings};
 pub use presence::{Company, Presence};
 pub use query::{StatusVersion, Told};
 pub use retention::{Removed, Retirement};
+pub use retry::Retry;
 pub use types::{
     Accepted, Event, EventKind, Holding, IdempotencyKey, Lease, MessageStatus, NewMessage, OutboxError, Settled,
     Settlement,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use postrider::{
     config,
     delivery::{Class, Status},
-    outbox::{Outbox, Settlement},
+    outbox::{Filter, Outbox, Retry, Settlement},
 };
 
 use super::{Draft, attempt, claim, settlement};
@@ -27,7 +27,7 @@ async fn rows_read(db: &Database) -> BTreeMap<String, (i64, i64)> {
 
 /// A backlog and a history, without what nobody will look at.
 async fn fill(db: &Database) {
-    let like_it = "(substr(message.id::text, 1, 14) || substr(gen_random_uuid()::text, 15))::uuid";
+    let like_it = "(substr(message.id::text, 1, 15) || substr(gen_random_uuid()::text, 16))::uuid";
     db.execute(&format!(
         "insert into pending (id, lane, status, due_at, give_up_at, hold)
         select {like_it}, lane.id, 'NOT_YET_SENT', now(), now() + interval '1 day', false
@@ -94,5 +94,62 @@ async fn plans_made_while_the_tables_were_empty_do_no_harm() {
         // The few are from when there was nothing else.
         assert!(*scanned < 100, "{scanned} rows of {table} were read by reading it from end to end");
         assert!(*fetched <= 20 * 800, "{fetched} rows of {table} were read for 800 messages");
+    }
+}
+
+/// What an operator asks about first: those that wait for a person.
+fn failed() -> Filter {
+    Filter { statuses: Status::ALL.into_iter().filter(|status| status.is_failed()).collect(), ..Filter::default() }
+}
+
+#[tokio::test]
+async fn an_operator_reads_neither_a_backlog_nor_a_history() {
+    let db = Database::new().await;
+    db.execute("analyze; alter table pending set (autovacuum_enabled = false)").await;
+    let ids = Draft::default().accept(&db.outbox, 1).await;
+    let claimed = claim(&db.outbox, 1).await;
+    let refused = settlement(&claimed[0], 1, vec![attempt("primary", &[Class::MessageRejected])]);
+    db.outbox.settle(&[refused]).await.unwrap();
+    db.outbox.close().await;
+    fill(&db).await;
+    db.execute(
+        "insert into event (message_id, kind, at, status, finished_at, rounds, attempts)
+        select message.id, 'CANCELED', now(), 'CANCELED', now(), 0, 0
+        from message
+        left join pending on pending.id = message.id
+        where pending.id is null;
+        insert into tally (day, status, n)
+        select day_of(id), 'NOT_YET_SENT', 100000
+        from pending
+        where failed_at is not null",
+    )
+    .await;
+    // Whoever is there has not told yet what he read.
+    let before = rows_read(&db).await;
+    let settings = config::Database { max_connections: 1, ..db.settings.clone() };
+    let outbox = Outbox::connect(&settings, &db.url).await.unwrap();
+
+    let listed = outbox.list(&failed(), None, 50).await.unwrap();
+    assert_eq!(listed.messages.iter().map(|message| message.id).collect::<Vec<_>>(), ids);
+    assert_eq!(listed.next, None);
+    assert_eq!(outbox.list(&Filter::default(), None, 50).await.unwrap().messages.len(), 50);
+    let waiting = Filter { statuses: vec![Status::NotYetSent], ..Filter::default() };
+    let nobodys = Filter { correlation_id: Some("nobody's".into()), ..Filter::default() };
+    for filter in [waiting, nobodys] {
+        let page = outbox.list(&filter, None, 50).await.unwrap();
+        assert!(page.messages.is_empty(), "no message is there for the backlog");
+        assert!(page.next.is_some() || filter.correlation_id.is_some(), "a page is rather short than slow");
+    }
+    let retry = Retry { include_outcome_unknown: false, longest_wait: super::HOUR, dry_run: false };
+    let retried = outbox.retry(&ids, retry).await.unwrap();
+    assert_eq!(retried.iter().map(|(_, count)| count).sum::<u64>(), 1);
+    outbox.close().await;
+
+    let after = rows_read(&db).await;
+    for (table, (scanned, fetched)) in &after {
+        let (scanned, fetched) = (scanned - before[table].0, fetched - before[table].1);
+        assert_eq!(scanned, 0, "rows of {table} were read by reading it from end to end");
+        // What the last two pages examine at most, and a little.
+        assert!(fetched <= 2 * 20_000 + 1_000, "{fetched} rows of {table} were read");
     }
 }
