@@ -67,7 +67,7 @@ async fn who_only_accepts_or_maintains_says_when_the_database_is_away() {
     let postgres = Postgres::start(PostgresOptions { fsync: false, ..Default::default() }).await.unwrap();
     postgres.create_database("postrider").await.unwrap();
     let url = postgres.url("postrider");
-    let setups = [setup(&["api"]), setup(&["maintain"])].map(|setup| setup.set("database.acquire_timeout", "1s"));
+    let setups = [setup(&["api"]), setup(&["maintain"])].map(|setup| setup.set("database.acquire_timeout", "3s"));
     let [api, maintain] = setups.each_ref().map(|setup| Process::start_at(&url, setup));
     let (api, maintain) = tokio::join!(api, maintain);
     postgres.stop(Mode::Immediate).await.unwrap();
