@@ -120,8 +120,11 @@ fn refused_for_now(stage: Stage, reply: &Reply) -> Meaning {
     match reply.code {
         _ if speaks_of_daily_quota(reply) => QUOTA,
         454 if contains(reply, &["throttl", "sending rate"]) => THROTTLED,
-        // A relay whose own insides are broken must not hold the mail.
+        // A relay whose own insides are broken must not hold the mail. Not all of them say so by an enhanced code.
         _ if reply.is_about(3) || reply.is_about(4) => UNAVAILABLE,
+        451 if reply.subject_and_detail().is_none() && contains(reply, &["local problem", "local error"]) => {
+            UNAVAILABLE
+        }
         421 if before_content => THROTTLED,
         // Postfix says it with a 4yz by default, so that a mistake in its settings costs no mail. Greylisting speaks of
         // relays and of rejection too.

@@ -93,6 +93,8 @@ fn a_refused_recipient_is_finished_unless_the_refusal_is_not_about_it() {
         (Rcpt, "554 5.7.1 <joe@relay.example>: Recipient address rejected: Access denied", RECIPIENT_REJECTED),
         (Rcpt, "554 joe@relay.example access denied", RECIPIENT_REJECTED),
         (Rcpt, "554 5.7.1 <joe@shop.example>: Relay access denied", ACCOUNT),
+        (Rcpt, "451 Temporary local problem - please try later", UNAVAILABLE),
+        (Rcpt, "451 4.7.1 greylisted, a local problem of yours", DEFERRED),
         (Rcpt, "450 4.7.1 <joe@daily.example>: rate limit", DEFERRED),
         (Rcpt, "550 5.7.54 SMTP; Unable to relay recipient in non-accepted domain", ACCOUNT),
         (Rcpt, "530 5.7.0 authentication required", ACCOUNT),
