@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use axum::{
     Json,
-    extract::{ConnectInfo, State},
+    extract::{ConnectInfo, State, rejection::BytesRejection},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -132,8 +132,14 @@ pub(super) async fn answer(
     ConnectInfo(line): ConnectInfo<Line>,
     method: Method,
     headers: HeaderMap,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Response {
+    let body = match body {
+        Ok(body) => body,
+        // Whoever broke off is not told that something was wrong with the mail.
+        Err(rejection) if rejection.status() == StatusCode::BAD_REQUEST => return hang_up(&line).await,
+        Err(rejection) => return rejection.into_response(),
+    };
     let fault = gateway.fault();
     match fault {
         // The listener is being closed: what came through before gets no answer.
