@@ -16,7 +16,7 @@ const TIMES: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(10);
 
 impl Links {
-    /// Asks now and then for each account that is left out, where there is a call for it. Ends where there is none.
+    /// Asks now and then for each account that is left out, where there is a call for it.
     pub async fn probe_accounts(&self) {
         join_all(self.links.values().map(|link| probe(link.clone()))).await;
     }

@@ -21,7 +21,7 @@ use crate::{
 pub enum Readiness {
     /// It does.
     Ready {
-        /// The provider that is asked first.
+        /// The provider that is asked first; where several share its place, the one that most messages are offered to.
         provider: ProviderName,
         /// How many more messages than it has.
         places: usize,
