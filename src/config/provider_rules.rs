@@ -2,7 +2,7 @@
 //!
 //! Owns these checks only; the adapters rely on them.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
@@ -11,7 +11,7 @@ use super::{
     ApiProvider, ApiService, Chain, HttpProvider, Provider, ProviderKind, Settings,
     certificates::read_certificates,
     problem::Problems,
-    smtp_rules::{self, is_domain, is_loopback},
+    smtp_rules::{self, check_file, is_domain, is_loopback},
     source::same_name,
     value::Value,
 };
@@ -85,7 +85,7 @@ fn check_breaker(path: &str, provider: &Provider, problems: &mut Problems) {
 fn check_http(path: &str, http: &HttpProvider, problems: &mut Problems) {
     let url_path = format!("{path}.url");
     check_secret(&format!("{path}.token"), http.token.as_ref(), problems);
-    check_certificates(&format!("{path}.ca_file"), http.ca_file.as_deref(), problems);
+    check_file(&format!("{path}.ca_file"), http.ca_file.as_deref(), read_certificates, problems);
     let is_missing = http.url.is_empty() && !problems.is_given(&url_path);
     if !is_missing {
         check_url(&url_path, &http.url, "token", problems);
@@ -99,7 +99,7 @@ fn check_api(path: &str, api: &ApiProvider, problems: &mut Problems) {
         problems.add(&at("key"), None, "missing, expected the account's key, here or in key_file");
     }
     check_secret(&at("key"), api.key.as_ref(), problems);
-    check_certificates(&at("ca_file"), api.ca_file.as_deref(), problems);
+    check_file(&at("ca_file"), api.ca_file.as_deref(), read_certificates, problems);
     if let Some(url) = &api.url {
         check_url(&at("url"), url, "key", problems);
     }
@@ -161,13 +161,6 @@ fn check_patience(path: &str, provider: &Provider, attempt_timeout: Duration, pr
     paths.extend(keys.iter().map(String::as_str));
     let what = format!("expected {} at least, the sum of {}", sum.show(), keys.join(", "));
     problems.require(sum <= attempt_timeout, &paths, &attempt_timeout, &what);
-}
-
-fn check_certificates(path: &str, file: Option<&Path>, problems: &mut Problems) {
-    let Some(file) = file else { return };
-    if let Err(wrong) = read_certificates(file) {
-        problems.add(path, Some(&file.to_owned().show()), &wrong.to_string());
-    }
 }
 
 fn is_clear_text_abroad(url: &str) -> bool {

@@ -84,7 +84,8 @@ fn check_dkim(path: &str, dkim: &Dkim, problems: &mut Problems) {
     problems.require(sound, &[&at("headers")], &dkim.headers, "expected names of header fields, From among them");
 }
 
-fn check_file<T>(
+/// Reads a file that may be named, and says what is wrong with it.
+pub(super) fn check_file<T>(
     path: &str,
     file: Option<&Path>,
     read: fn(&Path) -> Result<T, CertificateError>,
